@@ -167,7 +167,7 @@ class Histories:
                 self._set_past(name, list_epochs(self._lake, name, self._cuts.last())[: max(stop.epoch - 1, 0)])
             return None
         if why := find_obstacle(table.table):
-            raise HistoryStoppedError(why)
+            raise HistoryStoppedError(f"{why} (mend that first)")
         at, history = self._moment_of(table), self._kept.get(name) or self._find(table, stop)
         if history is None:
             history = self._begin_epoch(table, at, "")

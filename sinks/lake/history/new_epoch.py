@@ -15,7 +15,7 @@ from cdc.sinks.lake.delta.snapshot import Snapshot, txn_action
 from cdc.sinks.lake.history.epochs import Epoch, OpenEpoch, find_put_back
 from cdc.sinks.lake.history.facts import Gap, HistoryEnd, HistoryFacts, HistoryMoment, TrackedShape
 from cdc.sinks.lake.history.kept import KeptHistory, find_end
-from cdc.sinks.lake.history.shape import history_table
+from cdc.sinks.lake.history.shape import history_name, history_table
 from cdc.sinks.lake.layout import HISTORY_MARK, SOURCE_PROPERTY, TABLE_PROPERTY, Lake
 from cdc.sinks.lake.metadata.cuts import Cuts
 from cdc.sinks.lake.table.load import FEATURES, PROPERTIES
@@ -51,13 +51,16 @@ class EpochMaker:
         return KeptHistory(writer, epoch.facts, find_end(writer, epoch.facts.after))
 
     def begin(self, table: CopiedTable, number: int, before: Epoch | None, at: HistoryMoment) -> KeptHistory:
-        """Begin an epoch at this moment; `before`: the last one, which cannot be read perhaps."""
+        """Begin an epoch at this moment; `before`: the last one, if it is there."""
         ended = self.open(before.opened) if before and before.opened else None
         after = ended.end if ended else HistoryEnd()
         shape = TrackedShape.of(table.table, at)
         facts = HistoryFacts(table.table.name, number, after, (shape,))
-        if before is not None:
-            facts = facts.with_gap(Gap(self.known_until(ended) if ended else HistoryMoment(0, 0), at))
+        if number > 1:
+            # of one that cannot be read now: somebody may put it back as it was
+            last = str(history_name(table.table.name, number - 1))
+            since = self.known_until(ended) if ended else self._last_named(last)
+            facts = facts.with_gap(Gap(since, at))
         own = history_table(table.table, number)
         log = self._create(own, facts, table.bookmark)
         return self.open(OpenEpoch(log, own, facts))
@@ -68,7 +71,12 @@ class EpochMaker:
         cut = self._cuts.find_last_with(name)
         if cut is None or find_put_back(log, name, cut):
             return history.end.moment
-        return max(HistoryMoment(cut.position.lsn, cut.committed_ms), history.end.moment)
+        return max(self._last_named(name), history.end.moment)
+
+    def _last_named(self, name: str) -> HistoryMoment:
+        """The moment of the last cut that names a table; the first moment of all without one."""
+        cut = self._cuts.find_last_with(name)
+        return HistoryMoment(cut.position.lsn, cut.committed_ms) if cut else HistoryMoment(0, 0)
 
     def _create(self, own: Table, facts: HistoryFacts, bookmark: Bookmark) -> DeltaLog:
         storage = self._lake.table_storage(own.name)

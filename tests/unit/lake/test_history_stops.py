@@ -3,6 +3,7 @@
 import errno
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -208,6 +209,22 @@ def test_a_history_takes_no_other_tables_place(lake: PlacedLake, of: str) -> Non
     tracked.copy_again(THINGS, [TEXT], 3)
     assert tracked.as_of(30)[1] == [TEXT]
     assert [str(name) for name in tracked.follower.histories.snapshots([NAME])] == ["public.things_history_2"]
+
+
+def test_a_lost_epoch_that_is_put_back_as_it_was_answers_again(lake: PlacedLake, tmp_path: Path) -> None:
+    tracked = TrackedLake(lake)
+    tracked.put(1, ROWS[0])
+    shutil.move(lake.disk(HISTORY), tmp_path / "backup")
+    tracked.put(2, TEXT)
+    tracked.copy_again(THINGS, [TEXT], 4)
+    with pytest.raises(HistoryLostError, match=r"public\.things_history cannot be read: it is gone from the lake"):
+        tracked.as_of(10)
+    shutil.copytree(tmp_path / "backup", lake.disk(HISTORY), dirs_exist_ok=True)
+    tracked.restart()
+    assert tracked.as_of(10) == (THINGS.column_names, [*ROWS])
+    assert tracked.as_of(40)[1] == [TEXT]
+    with pytest.raises(HistoryLostError, match="between 0/A and 0/23"):
+        tracked.as_of(20)
 
 
 def test_a_copy_comes_in_parts_of_bounded_size(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
