@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from cdc.config.settings import PipelineSettings
     from cdc.core.table import TableName
+    from cdc.run.verify.chains import ChainVerdict
     from cdc.run.verify.report import Report
 
 
@@ -175,7 +176,7 @@ def verify(  # noqa: PLR0913, PLR0917 - each is an option of the verb
 
 
 def _verify_chains(settings: "PipelineSettings", *, json: bool) -> None:
-    from cdc.core.errors import ConfigurationError, DivergenceError
+    from cdc.core.errors import ConfigurationError, DivergenceError, PreconditionError
     from cdc.run.verify.chains import check_chains
 
     if not settings.histories:
@@ -184,14 +185,23 @@ def _verify_chains(settings: "PipelineSettings", *, json: bool) -> None:
     if json:
         output.as_json([verdict.as_json() for verdict in verdicts])
     else:
-        states = ["whole" if each.broken is None else f"broken at {each.broken}" for each in verdicts]
+        states = [_describe_chain(each) for each in verdicts]
         rows = [(str(v.history), v.batches, state, v.end) for v, state in zip(verdicts, states, strict=True)]
         output.table(("history", "batches", "chain", "its end"), rows)
-    if broken := [verdict for verdict in verdicts if verdict.broken is not None]:
-        raise DivergenceError(
-            f"{broken[0].history}: a row of batch {broken[0].broken} was changed, taken away or added",
-            "compare that batch (`_batch`) with a backup",
-        )
+    failed = sorted((each for each in verdicts if not each.is_whole), key=lambda each: not each.has_begun)
+    for further in failed[1:]:
+        output.warn(str(further))
+    if failed and not failed[0].has_begun:
+        raise PreconditionError(str(failed[0]), "run `cdc bootstrap`, then `cdc follow`; see `cdc status`")
+    if failed:
+        remedy = "compare that batch (`_batch`) with a backup"
+        raise DivergenceError(str(failed[0]), "put it back as it was" if failed[0].unreadable else remedy)
+
+
+def _describe_chain(verdict: "ChainVerdict") -> str:
+    if verdict.unreadable:
+        return "cannot be read"
+    return "whole" if verdict.broken is None else f"broken at {verdict.broken}"
 
 
 def spark_starter(settings: "PipelineSettings", verb: str) -> "Callable[[], SparkSession]":

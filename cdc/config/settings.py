@@ -7,13 +7,14 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from cdc.config.history_findings import find_wrong_histories
 from cdc.config.topic_findings import find_taken_topics
 from cdc.connect.settings import CaptureSettings, SourceSettings, is_host_supported
 from cdc.core.selection import BUT, Selection, is_exclusion, is_pattern
 from cdc.core.settings import Finding, Settings, finding_error, findings_error
 from cdc.core.table import Table, TableName
 from cdc.log.settings import LogSettings
-from cdc.sinks.lake.history.shape import history_name
+from cdc.sinks.lake.history.shape import find_tracked
 from cdc.sinks.lake.settings import DeltaSettings
 from cdc.sinks.latest.settings import LatestSettings
 from cdc.sinks.opensearch.settings import ClusterSettings
@@ -100,7 +101,7 @@ class PipelineSettings(Settings):
         """Does the follower hold this table or view, by its name?"""
         settings = self.followers[follower]
         # the lake holds every table, since the others are fed from it; a view is only where it is named
-        if self.is_view(table) or table in map(history_name, self.histories):
+        if self.is_view(table) or find_tracked(table, self.histories):
             return not isinstance(settings, DeltaSettings) and settings.names(table)
         return isinstance(settings, DeltaSettings) or settings.holds(table)
 
@@ -192,14 +193,7 @@ class PipelineSettings(Settings):
                     if name not in source.selection
                 ]
             )
-            taken = [(number, history_name(name)) for number, name in enumerate(names)]
-            _refuse(
-                [
-                    ((number,), f"its history would be {name}, which is a table that is followed")
-                    for number, name in taken
-                    if name in source.selection.names
-                ]
-            )
+            _refuse(list(find_wrong_histories(names, source.selection)))
         return [str(name) for name in names]
 
     @field_validator("views", mode="after")
@@ -210,7 +204,7 @@ class PipelineSettings(Settings):
         if complete and isinstance(source, SourceSettings) and followers is not None:
             from cdc.config.view_findings import add_late_views, find_wrong_views
 
-            histories = [history_name(TableName.parse(text)) for text in info.data.get("history", ())]
+            histories = [TableName.parse(text) for text in info.data.get("history", ())]
             _refuse(find_wrong_views(complete, source, histories))
             return add_late_views(complete)
         return complete

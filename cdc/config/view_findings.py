@@ -1,12 +1,12 @@
 """Problems of views that the configuration file shows by itself."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from cdc.connect.settings import SourceSettings
 from cdc.core.errors import ConfigurationError
 from cdc.core.settings import Finding
 from cdc.core.table import TableName
-from cdc.sinks.lake.history.shape import SEQUENCE
+from cdc.sinks.lake.history.shape import SEQUENCE, find_tracked, history_name
 from cdc.views.definition import ViewDefinition
 from cdc.views.order import sort_views
 from cdc.views.settings import ViewSettings
@@ -16,9 +16,15 @@ from cdc.views.statement.final_windows import LATE, find_closing_window, list_re
 def find_wrong_views(
     views: Mapping[str, ViewSettings], source: SourceSettings, histories: Collection[TableName] = ()
 ) -> list[Finding]:
-    """Statements that do not parse or read a table that nobody follows, and names that are taken."""
-    known = {str(name).lower() for name in (*map(TableName.parse, views), *histories)}
-    findings = [finding for name, view in views.items() for finding in _find_wrong(name, view, known, source)]
+    """Statements that do not parse or read a table that nobody follows, and names that are taken.
+
+    `histories`: the tables of which a history is kept.
+    """
+    known = {str(name).lower() for name in (*map(TableName.parse, views), *map(history_name, histories))}
+    findings = [
+        *_find_taken(views, histories),
+        *(finding for name, view in views.items() for finding in _find_wrong(name, view, known, histories, source)),
+    ]
     if not findings:
         try:
             sort_views(_define(name, view) for name, view in views.items())
@@ -27,7 +33,15 @@ def find_wrong_views(
     return findings
 
 
-def _find_wrong(name: str, view: ViewSettings, known: Collection[str], source: SourceSettings) -> Iterator[Finding]:
+def _find_taken(views: Iterable[str], histories: Collection[TableName]) -> Iterator[Finding]:
+    for name in views:
+        if tracked := find_tracked(TableName.parse(name), histories):
+            yield (name,), f"is what the history of {tracked} is named, or may be, and nothing replaces a history"
+
+
+def _find_wrong(
+    name: str, view: ViewSettings, known: Collection[str], histories: Collection[TableName], source: SourceSettings
+) -> Iterator[Finding]:
     if TableName.parse(name) in source.selection or TableName.parse(name).schema == source.heartbeat_schema:
         yield (name,), "has the name of a table that is followed"
     try:
@@ -39,7 +53,8 @@ def _find_wrong(name: str, view: ViewSettings, known: Collection[str], source: S
         yield (name, "final_after"), f"needs the history of {closing.reference.table}: name it in `history:`"
         return
     for table in tables:
-        if str(table).lower() not in known and table not in source.selection:
+        # a later epoch of a history is there once it has begun
+        if str(table).lower() not in known and not find_tracked(table, histories) and table not in source.selection:
             yield (name, "sql"), f"reads {table}, which is none of source.tables, no history and no view"
 
 

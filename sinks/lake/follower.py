@@ -130,7 +130,9 @@ class DeltaFollower:
         applied = self._applier.apply(batch, tables, position.end_offset)
         self.cuts.add(self._cut(self.tables.without_stopped(tables), position, batch.ends.last.committed_ms), before)
         self._cache.announce_cut()
-        return replace(applied, stopped=[*lost, *applied.stopped], cost=applied.cost + CUT)
+        # of this batch's rows, and of the cut, which begins histories
+        notes = [*applied.notes, *self.histories.take_notes()]
+        return replace(applied, stopped=[*lost, *applied.stopped], notes=notes, cost=applied.cost + CUT)
 
     def catch_up(self, batch: ChangeBatch) -> AppliedBatch:
         """Apply a batch from before the position to the joining tables only; adds no cut."""
@@ -144,7 +146,8 @@ class DeltaFollower:
     def highest_offset(self) -> int:
         """The highest END offset of any table or history; after a crash, beyond the last cut."""
         active = self.tables.select(*ACTIVE)
-        self.histories.begin(active)
+        last = self.cuts.last()
+        self.histories.begin(active, last.committed_ms if last else 0)
         return max([self.histories.highest_offset(), *(table.offset for table in active.values())])
 
     def first_cut(self, committed_ms: int) -> None:
@@ -175,7 +178,7 @@ class DeltaFollower:
     def _cut(self, tables: Mapping[TableName, LakeTable], position: Position, committed_ms: int) -> Cut:
         # a copy ahead of the position joins once a cut reaches it
         there = {name: table for name, table in tables.items() if table.bookmark.is_reached_by(position.lsn)}
-        self.histories.begin(there)
+        self.histories.begin(there, committed_ms)
         snapshots = {name: table.writer.snapshot for name, table in there.items()}
         reached = {str(name): each for name, each in {**snapshots, **self.histories.snapshots(there)}.items()}
         versions = {name: snapshot.version for name, snapshot in reached.items()}

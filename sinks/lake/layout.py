@@ -6,7 +6,9 @@ the last applied END are `txn` actions (Delta protocol, "Transaction Identifiers
 
 import json
 import string
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.errors import PreconditionError, TableLostError
@@ -22,7 +24,12 @@ from cdc.sinks.lake.storage.base import Storage, open_storage
 TABLE_PROPERTY = "cdc.table"
 SOURCE_PROPERTY = "cdc.source"
 SCHEMA_PROPERTY = "cdc.schema_lsn"
+HISTORY_PROPERTY = "cdc.history"
+"""Says that a table is a history, and of which table (`history/facts.py`)."""
+HISTORY_MARK = "_history"
+"""A file in the folder of a history, which says so even when its log is damaged. Readers of Delta skip it."""
 METADATA = "_cdc"
+NO_PROPERTIES: Final[Mapping[str, str]] = {}
 _PLAIN = frozenset(string.ascii_letters + string.digits + "_")
 
 
@@ -116,14 +123,43 @@ def require_table(lake: Lake, name: TableName, version: int | None = None) -> Ta
     return table
 
 
+def refuse_history(lake: Lake, name: TableName, snapshot: Snapshot) -> None:
+    """Raise PreconditionError when this table is a history: nothing else takes its place, whatever the file says."""
+    if is_history(snapshot):
+        raise _history_error(lake, name)
+
+
+def refuse_history_mark(lake: Lake, name: TableName) -> None:
+    """The same by the folder's mark, which is there when the log cannot be read."""
+    try:
+        lake.table_storage(name).read(HISTORY_MARK)
+    except FileNotFoundError:
+        return
+    raise _history_error(lake, name)
+
+
+def _history_error(lake: Lake, name: TableName) -> PreconditionError:
+    return PreconditionError(
+        f"{name}: a history lies in {lake.folder(name)}, and nothing replaces it",
+        f'leave the table out ("!{name}" in source.tables), or rename the table or view',
+    )
+
+
+def is_history(snapshot: Snapshot) -> bool:
+    """Is this table a history, which only grows?"""
+    return HISTORY_PROPERTY in snapshot.configuration
+
+
 def schema_lsn(snapshot: Snapshot) -> Lsn:
     """LSN of the last schema change that the table includes; 0 without one."""
     return Lsn(int(snapshot.configuration.get(SCHEMA_PROPERTY, 0)))
 
 
-def add_columns_actions(snapshot: Snapshot, table: Table, lsn: Lsn) -> list[Action]:
-    """The actions that give a table the new columns of a schema change at this LSN."""
-    own = {TABLE_PROPERTY: json.dumps(table.as_json()), SCHEMA_PROPERTY: str(lsn)}
+def add_columns_actions(
+    snapshot: Snapshot, table: Table, lsn: Lsn, further: Mapping[str, str] = NO_PROPERTIES
+) -> list[Action]:
+    """The actions that give a table the new columns of a schema change at this LSN, and `further` properties."""
+    own = {TABLE_PROPERTY: json.dumps(table.as_json()), SCHEMA_PROPERTY: str(lsn), **further}
     properties = {**snapshot.configuration, **own}
     # with the features that the table has: a protocol action replaces the one before
     return create_actions(str(table.name), arrow_schema(table), properties, snapshot.writer_features, snapshot.table_id)

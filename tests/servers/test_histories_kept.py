@@ -1,6 +1,8 @@
 """Histories on real servers: every committed version, as of any moment, also for a view of what was true then."""
 
 import json
+import shutil
+from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
@@ -10,7 +12,15 @@ from cdc.connect.source.catalog import TablesRefusedError
 from cdc.core.table import TableName
 from cdc.run.pipeline import lake_of
 from cdc.run.verify.chains import check_chains
-from tests.support.cdc_inprocess import bootstrap, catch_up, following, verify
+from tests.support.cdc_inprocess import (
+    bootstrap,
+    catch_up,
+    catch_up_but_for,
+    following,
+    lend_bootstrapped,
+    problems,
+    verify,
+)
 from tests.support.cdc_subprocess import cdc as run_cdc
 from tests.support.pipelines import MakePipeline, Pipeline
 
@@ -47,14 +57,25 @@ def rows_now(pipeline: Pipeline) -> list[tuple[object, ...]]:
     return pipeline.connection.execute("SELECT * FROM prices ORDER BY id").fetchall()
 
 
+@pytest.fixture
+def pipeline(
+    left: list[Pipeline], make_shared_pipeline: MakePipeline, quicker: None, spark: SparkSession
+) -> Iterator[Pipeline]:
+    """`prices` with a history, and a view that reads it."""
+
+    def make() -> Pipeline:
+        made = make_shared_pipeline(*PRICES, tables=("public.prices", "public.sales"), lake_only=True)
+        made.configure("followers:\n", AS_IT_WAS + "followers:\n")
+        return made
+
+    yield from lend_bootstrapped(left, spark, make)
+
+
 def test_every_version_can_be_read_again(
-    make_pipeline: MakePipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    pipeline: Pipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pipeline = make_pipeline(*PRICES, tables=("public.prices", "public.sales"), lake_only=True)
-    pipeline.configure("followers:\n", AS_IT_WAS + "followers:\n")
     for name, value in pipeline.environ.items():
         monkeypatch.setenv(name, value)
-    bootstrap(pipeline, spark)
     states = [(moment(pipeline), rows_now(pipeline))]
     with following(pipeline, spark) as running:
         running.wait_for("following")
@@ -86,26 +107,19 @@ def test_every_version_can_be_read_again(
     assert [row["_change"] for row in lived] == ["update"], "a version that lived inside one transaction"
 
 
-def test_a_changed_past_breaks_the_chain(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*PRICES, tables=("public.prices",), lake_only=True)
-    pipeline.configure("followers:\n", "history: [public.prices]\nfollowers:\n")
-    bootstrap(pipeline, spark)
-    for condition in ("id < 4", "id = 7"):
-        pipeline.run(f"UPDATE prices SET price = price + 1 WHERE {condition}")
-        catch_up(pipeline, spark)
-    [verdict] = check_chains(pipeline.settings, spark)
-    assert (str(verdict.history), verdict.batches, verdict.broken) == ("public.prices_history", 3, None)
+def test_a_changed_past_breaks_the_chain(pipeline: Pipeline, spark: SparkSession) -> None:
+    [before] = check_chains(pipeline.settings, spark)
+    assert (str(before.history), before.is_whole) == ("public.prices_history", True)
     place = lake_of(pipeline.settings).folder(TableName("public", "prices_history"))
-    spark.sql(f"UPDATE delta.`{place}` SET price = 0 WHERE _batch = 2 AND id = 3")
-    [verdict] = check_chains(pipeline.settings, spark)
-    assert verdict.broken == 2
+    spark.sql(f"UPDATE delta.`{place}` SET price = 0 WHERE _batch = {before.batches} AND id = 1")
     # what is added later does not hide it
     pipeline.run("UPDATE prices SET price = 5 WHERE id = 1")
     catch_up(pipeline, spark)
     broken = run_cdc(pipeline, "verify", "--chain", "--json")
     assert broken.returncode == 5
-    assert "public.prices_history: a row of batch 2 was changed, taken away or added" in broken.stderr
-    assert json.loads(broken.stdout)[0]["broken"] == 2
+    assert f"public.prices_history: a row of batch {before.batches} was changed, taken away or added" in broken.stderr
+    [verdict] = json.loads(broken.stdout)
+    assert (verdict["batches"], verdict["broken"]) == (before.batches + 1, before.batches)
 
 
 def test_a_table_without_a_key_has_no_history(make_pipeline: MakePipeline, spark: SparkSession) -> None:
@@ -114,3 +128,95 @@ def test_a_table_without_a_key_has_no_history(make_pipeline: MakePipeline, spark
     pipeline.configure("followers:\n", "history: [public.logs]\nfollowers:\n")
     with pytest.raises(TablesRefusedError, match=r"public\.logs: no history can be kept: it has no key"):
         bootstrap(pipeline, spark)
+
+
+SHAPES = (
+    "CREATE TABLE rates (id int PRIMARY KEY, amount int)",
+    "CREATE TABLE labelled (id int PRIMARY KEY, label text, amount int)",
+    "CREATE TABLE keyed (id int PRIMARY KEY, code text NOT NULL)",
+    "CREATE TABLE plain (id int PRIMARY KEY, x int)",
+    # the user's own, and there before the history of `labelled` is
+    "CREATE TABLE labelled_history (id int PRIMARY KEY, note text)",
+    "INSERT INTO rates VALUES (1, 10), (2, 20)",
+    "INSERT INTO labelled VALUES (1, 'one', 10), (2, 'two', 20)",
+    "INSERT INTO keyed VALUES (1, 'a'), (2, 'b')",
+    "INSERT INTO labelled_history VALUES (1, 'of the user')",
+)
+TRACKED = ("keyed", "labelled", "rates")
+CHANGED = (
+    "ALTER TABLE rates ALTER amount TYPE text USING 'EUR ' || amount",
+    "ALTER TABLE labelled DROP COLUMN label",
+    "ALTER TABLE keyed DROP CONSTRAINT keyed_pkey, ADD PRIMARY KEY (code)",
+    "CREATE TABLE rates_history (id int PRIMARY KEY, note text)",
+    "INSERT INTO rates_history VALUES (1, 'of the user')",
+)
+AFTER = (
+    "UPDATE rates SET amount = 'EUR 11' WHERE id = 1",
+    "UPDATE labelled SET amount = 11 WHERE id = 1",
+    "UPDATE keyed SET id = 7 WHERE code = 'a'",
+    "INSERT INTO plain VALUES (1, 1)",
+)
+
+
+def tables_now(pipeline: Pipeline) -> dict[str, tuple[list[str], list[tuple[object, ...]]]]:
+    """Columns and rows of each tracked table."""
+    found = {}
+    for name in TRACKED:
+        cursor = pipeline.connection.execute(f"SELECT * FROM {name}".encode())
+        found[name] = ([column.name for column in cursor.description or ()], sorted(cursor.fetchall()))
+    return found
+
+
+def test_the_past_outlives_every_change_of_shape(
+    make_pipeline: MakePipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = make_pipeline(*SHAPES, tables=("public.*",), lake_only=True)
+    pipeline.configure("followers:\n", f"history: [{', '.join(TRACKED)}]\nfollowers:\n")
+    for name, value in pipeline.environ.items():
+        monkeypatch.setenv(name, value)
+    bootstrap(pipeline, spark)
+    states = [(moment(pipeline), tables_now(pipeline))]
+    with following(pipeline, spark) as running:
+        running.wait_for("following")
+        pipeline.run("UPDATE rates SET amount = 12 WHERE id = 2")
+        states.append((moment(pipeline), tables_now(pipeline)))
+        pipeline.run(*CHANGED)
+        pipeline.run(*AFTER)
+        for name in ("rates", "keyed"):
+            running.wait_for(f"the history of public.{name} goes on in public.{name}_history_2")
+        pipeline.run("DELETE FROM rates WHERE id = 2", "INSERT INTO labelled VALUES (3, 30)")
+        states.append((moment(pipeline), tables_now(pipeline)))
+    told = problems(pipeline)
+    for name in ("labelled", "rates"):
+        assert any(f"public.{name}_history: in the lake this is the name of the history of" in each for each in told)
+    # as the line says
+    pipeline.configure("  tables:\n", '  tables:\n    - "!public.labelled_history"\n    - "!public.rates_history"\n')
+    catch_up(pipeline, spark)
+    assert not problems(pipeline)
+    for token, expected in states:
+        for name, (columns, rows) in expected.items():
+            found = cdc.as_of(spark, f"public.{name}", token, config=pipeline.config)
+            assert (found.columns, sorted(map(tuple, found.collect()))) == (columns, rows), (token, name)
+    assert verify(pipeline, spark).is_equal
+    chains = check_chains(pipeline.settings, spark)
+    assert [str(each.history).removeprefix("public.") for each in chains if each.is_whole] == [
+        *("keyed_history", "keyed_history_2", "labelled_history", "rates_history", "rates_history_2")
+    ]
+    lose_one_and_go_on(pipeline, spark)
+
+
+def lose_one_and_go_on(pipeline: Pipeline, spark: SparkSession) -> None:
+    """A history that is lost stops alone and is told; the remedy that is named works."""
+    shutil.rmtree(lake_of(pipeline.settings).folder(TableName("public", "labelled_history")))
+    pipeline.run("UPDATE labelled SET amount = 31 WHERE id = 3", "INSERT INTO plain VALUES (2, 2)")
+    told = catch_up_but_for(pipeline, spark, r"public\.labelled_history is kept no further")
+    assert problems(pipeline) == [told]
+    assert "`cdc bootstrap --again public.labelled`" in told
+    status = run_cdc(pipeline, "status")
+    assert status.returncode == 3
+    assert verify(pipeline, spark, TableName("public", "plain")).is_equal
+    bootstrap(pipeline, spark, "public.labelled")
+    catch_up(pipeline, spark)
+    assert not problems(pipeline)
+    assert verify(pipeline, spark).is_equal
+    assert [each.is_whole for each in check_chains(pipeline.settings, spark)] == [True, True, False, True, True, True]

@@ -46,6 +46,7 @@ from cdc.run.copy.snapshot_copy import (
     copy_with_restarts,
     start_capture,
 )
+from cdc.run.kept_histories import describe_history_problems
 from cdc.run.kept_views import find_unfilled_views, open_keeper
 from cdc.run.lease import COPIES, hold_lease
 from cdc.run.pipeline import delta_follower, fed_followers, feed_of
@@ -172,6 +173,8 @@ def _copy_and_fill(
         raise TablesRefusedError(refusals or copied.refused.values())
     # after the copies, before the other followers: those are filled from a cut
     follower.first_cut(int(time.time() * 1000))
+    for problem in describe_history_problems(context.settings, follower):
+        context.say(str(problem))
     _fill_views(context)
     loaded = _fill_followers(context)
     fed = fed_followers(None, context.settings)

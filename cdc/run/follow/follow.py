@@ -19,6 +19,7 @@ from cdc.run.follow.capture_monitor import CaptureMonitor
 from cdc.run.follow.process_streams import ENDING, FollowContext, ProcessStreams, Say
 from cdc.run.follow.stop_reports import StopReports
 from cdc.run.follow.stop_requests import StopRequests
+from cdc.run.kept_histories import describe_stopped_histories
 from cdc.run.kept_views import describe_stopped_views
 from cdc.run.lease import Lease, hold_lease
 from cdc.run.pipeline import delta_follower, fed_followers
@@ -107,7 +108,8 @@ def _find_incomplete(settings: PipelineSettings, names: Sequence[str]) -> CdcErr
     ]
     behind = [problems.describe_stops_in(settings, name, fed[name]) for name in names if name in fed]
     views = describe_stopped_views(settings) if VIEWS in names else []
-    incomplete = [*problems.describe_stops(settings, lake), *views, *chain.from_iterable(behind), *held]
+    stops = [*problems.describe_stops(settings, lake), *describe_stopped_histories(settings, lake)]
+    incomplete = [*stops, *views, *chain.from_iterable(behind), *held]
     return IncompleteError(incomplete) if incomplete else None
 
 

@@ -26,6 +26,7 @@ from cdc.log.names import transaction_topic
 from cdc.log.transactions import LAST_MESSAGES, log_bounds, read_ends_between
 from cdc.run.capture.continuity import check_continuity
 from cdc.run.capture.lag import LagMeter
+from cdc.run.kept_histories import describe_history_problems
 from cdc.run.kept_views import describe_stopped_views, describe_views
 from cdc.run.lease import read_end, read_problem
 from cdc.run.pipeline import delta_follower
@@ -109,6 +110,8 @@ class StatusCollector:
         for name, follower in fed.items():
             for problem in self._ask(partial(problems.describe_stops_in, self._settings, name, follower)) or ():
                 self._add_problem(problem)
+        for problem in self._ask(partial(describe_history_problems, self._settings, lake)) or ():
+            self._add_problem(problem)
         for table, (keys, letters) in (self._ask(lake.letters.count_blocked) or {}).items():
             self._add_problem(problems.describe_blocked_keys(table, keys, letters))
 

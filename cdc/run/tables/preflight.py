@@ -15,9 +15,10 @@ from cdc.core.errors import PreconditionError
 from cdc.core.selection import BUT, Selection
 from cdc.core.table import Table, TableName
 from cdc.log.names import change_topic, find_shared_topics, is_plain, latest_topic
-from cdc.run.pipeline import delta_follower
+from cdc.run.pipeline import delta_follower, lake_of
 from cdc.sinks import registry
-from cdc.sinks.lake.history.shape import find_obstacle
+from cdc.sinks.lake.history.epochs import is_history_folder
+from cdc.sinks.lake.history.shape import find_obstacle, find_tracked
 
 _PLUGIN = "`cdc plugin FOLDER` writes its jar: put it beside Debezium's, and start Connect again"
 Refusals = Mapping[TableName, PreconditionError]
@@ -69,7 +70,8 @@ def examine_tables(
     further = [
         preflight.find_unreadable(connection, settings.source, there),
         *(_find_unsupported(settings, name, tables, copied) for name in settings.followers),
-        _find_without_history(settings, tables),
+        _find_without_history(settings, tables, {table.name for table in copied}),
+        find_taken_names(settings, names, {table.name for table in copied}),
     ]
     return ExaminedTables(tables, _collect_refusals(names, own, further), there)
 
@@ -155,14 +157,39 @@ def _find_unsupported(
     return {name: refusal for name, refusal in refusals.items() if refusal}
 
 
-def _find_without_history(settings: PipelineSettings, tables: Iterable[Table]) -> Refusals:
-    """Refuse tables of which no history can be kept, though the settings ask for one."""
-    reasons = {table.name: find_obstacle(table) for table in tables if table.name in settings.histories}
+def _find_without_history(settings: PipelineSettings, tables: Iterable[Table], copied: Set[TableName]) -> Refusals:
+    """Refuse tables of which no history can be kept, though the settings ask for one.
+
+    A table that the lake has `copied` is not refused: its history stops alone.
+    """
+    asked = {*settings.histories} - copied
+    reasons = {table.name: find_obstacle(table) for table in tables if table.name in asked}
     return {
         name: PreconditionError(f"{name}: no history can be kept: {why}", "take it out of `history:` in cdc.yaml")
         for name, why in reasons.items()
         if why
     }
+
+
+def find_taken_names(settings: PipelineSettings, names: Iterable[TableName], copied: Set[TableName]) -> Refusals:
+    """Refuse tables that have the name of a history: of one that the settings name, or that lies in the lake.
+
+    The lake is asked about tables that it has not `copied` only.
+    """
+    tracked = {name: find_tracked(name, settings.histories) for name in names}
+    refusals = {name: _describe_taken(name, f"the history of {of}") for name, of in tracked.items() if of}
+    lake = lake_of(settings)
+    for name in tracked.keys() - refusals.keys() - copied:
+        if is_history_folder(lake, name):
+            refusals[name] = _describe_taken(name, "a history")
+    return refusals
+
+
+def _describe_taken(name: TableName, owner: str) -> PreconditionError:
+    return PreconditionError(
+        f"{name}: in the lake this is the name of {owner}, which nothing replaces",
+        f'add "{BUT}{name}" to source.tables, or rename the table',
+    )
 
 
 def describe_skipped(settings: PipelineSettings, tables: Iterable[Table]) -> Iterator[PreconditionError]:

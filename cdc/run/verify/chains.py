@@ -1,7 +1,7 @@
 """Checks the chains of histories: whether a row of the past was changed, taken away or added."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -13,49 +13,86 @@ from pyspark.sql import functions as F
 
 from cdc.columns.table_copy import FrameCopy
 from cdc.config.settings import PipelineSettings
-from cdc.core.errors import PreconditionError
+from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.core.table import Table, TableName
 from cdc.run.pipeline import lake_of
 from cdc.run.spark.errors import translate_errors
-from cdc.sinks.lake import layout
 from cdc.sinks.lake.history.chain import BLOCK_ROWS, digest_block, find_break
+from cdc.sinks.lake.history.epochs import Epoch, list_epochs
 from cdc.sinks.lake.history.shape import BATCH, CHAIN, SEQUENCE, history_name
+from cdc.sinks.lake.layout import Lake
+from cdc.sinks.lake.metadata.cuts import Cuts
 
 _DIGESTED = pa.schema([(BATCH, pa.int64()), (CHAIN, pa.string()), ("first", pa.int64()), ("digest", pa.string())])
 
 
 @dataclass(frozen=True, slots=True)
 class ChainVerdict:
-    """One history: `batches` in it, the `end` of its chain, and the first batch that is `broken`, if one is."""
+    """One epoch of a history: `batches` in it, the `end` of its chain, and the first batch that is `broken`, if one is.
+
+    `unreadable`: why the epoch cannot be read; empty if it can. `has_begun`: false for a history that has no epoch yet.
+    """
 
     history: TableName
     batches: int
     end: str
     broken: int | None
+    unreadable: str = ""
+    has_begun: bool = True
+
+    @property
+    def is_whole(self) -> bool:
+        return self.broken is None and not self.unreadable
 
     def as_json(self) -> dict[str, Any]:
-        return {"history": str(self.history), "batches": self.batches, "end": self.end, "broken": self.broken}
+        found = {"history": str(self.history), "batches": self.batches, "end": self.end, "broken": self.broken}
+        return {**found, "unreadable": self.unreadable} if self.unreadable else found
+
+    def __str__(self) -> str:
+        if self.unreadable:
+            return f"{self.history} cannot be read: {self.unreadable}"
+        return f"{self.history}: a row of batch {self.broken} was changed, taken away or added"
 
 
 def check_chains(settings: PipelineSettings, spark: SparkSession) -> Sequence[ChainVerdict]:
-    """Check the chain of every history as it lies there now, whoever wrote it.
-
-    Raises PreconditionError for one that has not begun.
-    """
-    return [_check(settings, spark, history_name(name)) for name in settings.histories]
-
-
-def _check(settings: PipelineSettings, spark: SparkSession, name: TableName) -> ChainVerdict:
+    """Check the chain of every epoch of every history as it lies there now, whoever wrote it."""
     lake = lake_of(settings)
-    log = layout.open_owned_log(lake, name)
-    table = layout.table_of(log.snapshot) if log else None
-    if table is None:
-        raise PreconditionError(f"{name} has not begun", "run `cdc bootstrap` first")
-    with translate_errors(f"the chain of {name}"):
-        frame = spark.read.format("delta").load(lake.folder(name))
-        rows = digest_batches(frame, table).orderBy(BATCH, CHAIN).collect()
+    cut = Cuts(lake).last()
+    verdicts = list[ChainVerdict]()
+    for name in settings.histories:
+        epochs = list_epochs(lake, name, cut)
+        if not epochs:
+            verdicts.append(ChainVerdict(history_name(name), 0, "", None, "it has not begun", has_begun=False))
+        own = [_check(lake, spark, epoch) for epoch in epochs]
+        verdicts += [_check_link(*pair) for pair in zip(own, [*epochs[1:], None], strict=True)]
+    return verdicts
+
+
+def _check(lake: Lake, spark: SparkSession, epoch: Epoch) -> ChainVerdict:
+    if epoch.opened is None:
+        return ChainVerdict(epoch.name, 0, "", None, epoch.why)
+    after = epoch.opened.facts.after
+    try:
+        with translate_errors(f"the chain of {epoch.name}"):
+            frame = spark.read.format("delta").load(lake.folder(epoch.name))
+            rows = digest_batches(frame, epoch.opened.table).orderBy(BATCH, CHAIN).collect()
+    except CdcError as error:
+        if isinstance(error, UnreachableError | PreconditionError):
+            raise
+        # its own damage: the other histories are checked all the same
+        return ChainVerdict(epoch.name, 0, "", None, error.what)
     batches = [(row[BATCH], row[CHAIN], row["digest"]) for row in rows]
-    return ChainVerdict(name, len(batches), batches[-1][1] if batches else "", find_break(batches))
+    end = batches[-1][1] if batches else after.chain
+    return ChainVerdict(epoch.name, len(batches), end, find_break(batches, after.chain, after.batch))
+
+
+def _check_link(verdict: ChainVerdict, following: Epoch | None) -> ChainVerdict:
+    """The verdict on an epoch, which is broken at its end when the next one goes on with another chain."""
+    after = following.opened.facts.after if following and following.opened else None
+    # the next one began after nothing if this one could not be read then
+    if after is None or not after.batch or not verdict.is_whole or after.chain == verdict.end:
+        return verdict
+    return replace(verdict, broken=after.batch)
 
 
 def digest_batches(history: DataFrame, table: Table) -> DataFrame:

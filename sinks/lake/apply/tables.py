@@ -177,10 +177,10 @@ class LakeTables:
 
     def _find_lost(self, cut: Cut) -> dict[TableName, str]:
         """The cut's tables that are gone or cannot be opened, with reasons."""
-        names = [name for name in map(TableName.parse, cut.versions) if self.find(name) is None]
-        # released tables are no longer listed
-        listed = self._table_list.names() if names else ()
-        return {name: self._lost[name][0] if name in self._lost else GONE for name in names if name in listed}
+        # neither released tables nor histories are listed
+        listed = set(self._table_list.names())
+        names = [n for n in map(TableName.parse, cut.versions) if n in listed and self.find(n) is None]
+        return {name: self._lost[name][0] if name in self._lost else GONE for name in names}
 
     def _try_open(self, name: TableName) -> TableWriter | None:
         _, until = self._lost.get(name, ("", 0.0))
@@ -200,6 +200,7 @@ class LakeTables:
         table = layout.table_of(log.snapshot) if log else None
         if log is None or table is None:
             return None
+        layout.refuse_history(self._lake, name, log.snapshot)
         folder = self._indexes / layout.folder_name(name)
         writer = self._writers[name] = TableWriter(table, self._lake.table_storage(name), log, folder)
         return writer

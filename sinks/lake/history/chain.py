@@ -39,10 +39,10 @@ def digest_blocks(blocks: Iterable[str]) -> str:
 def digest_block(rows: pa.Table, table: Table) -> str:
     """The digest (SHA-256, hex) of rows in order, without their places in the chain.
 
-    Of columns with a value: one that comes later changes no digest.
+    Of columns with a value, by name: one that comes later, goes, or stands elsewhere then, changes no digest.
     """
     found, schema = hashlib.sha256(), arrow_schema(table)
-    for field in schema:
+    for field in sorted(schema, key=lambda field: field.name):
         if field.name not in (BATCH, CHAIN):
             values = rows[field.name].combine_chunks().cast(field.type)
             if values.null_count < len(values):
@@ -56,9 +56,12 @@ def extend(chain: str, batch: str) -> str:
     return hashlib.sha256(f"{chain}{batch}".encode()).hexdigest()
 
 
-def find_break(batches: Iterable[tuple[int, str, str]]) -> int | None:
-    """The first batch that does not fit; None if all do. `batches`, in order: number, chain as noted, and digest."""
-    chain, expected = BEGINNING, 1
+def find_break(batches: Iterable[tuple[int, str, str]], chain: str = BEGINNING, after: int = 0) -> int | None:
+    """The first batch that does not fit; None if all do. `batches`, in order: number, chain as noted, and digest.
+
+    `chain`, `after`: the chain before the first of them, and the number of the batch before.
+    """
+    expected = after + 1
     for number, noted, digest in batches:
         chain = extend(chain, digest)
         if number != expected or noted != chain:

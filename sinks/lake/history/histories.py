@@ -1,47 +1,41 @@
-"""The histories of a lake: kept beside their tables, one batch after the other."""
+"""The histories of a lake: kept beside their tables, one batch after the other.
 
-from collections.abc import Collection, Iterator, Mapping
+One wall of errors is around each: whatever happens to a history stops that one by name, and its table is followed on.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Final, Protocol
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
+from typing import Final
 
 from cdc.columns.netting.batch import TableChanges
 from cdc.columns.netting.transactions import Ends
-from cdc.columns.values.arrow_types import arrow_schema
-from cdc.core.errors import DivergenceError, TableLostError
-from cdc.core.position import BEFORE_LOG, Bookmark
-from cdc.core.table import Table, TableName
+from cdc.core.errors import TableLostError
+from cdc.core.position import BEFORE_LOG
+from cdc.core.table import TableName
 from cdc.sinks.lake import layout
-from cdc.sinks.lake.delta.scan import Share, live_rows
 from cdc.sinks.lake.delta.snapshot import Snapshot, TxnUpdate, now_ms
-from cdc.sinks.lake.history.kept import KeptHistory, find_end
-from cdc.sinks.lake.history.rows import TableVersions, UnsentVersionError, make_rows, with_further
-from cdc.sinks.lake.history.shape import CHANGE, COPY, ENDS, SEQUENCE, history_name, history_table
+from cdc.sinks.lake.history.copies import copied_rows, ended_rows, live_keys
+from cdc.sinks.lake.history.epochs import Epoch, list_epochs
+from cdc.sinks.lake.history.facts import Gap, HistoryMoment
+from cdc.sinks.lake.history.kept import KeptHistory
+from cdc.sinks.lake.history.new_epoch import CopiedTable, EpochMaker
+from cdc.sinks.lake.history.rows import TableVersions, UnsentVersionError, make_rows
+from cdc.sinks.lake.history.shape import find_misfit, find_obstacle, history_name, widen
+from cdc.sinks.lake.history.stops import (
+    HistoryStoppedError,
+    StoppedHistories,
+    StoppedHistory,
+    describe_trouble,
+    is_own_trouble,
+)
 from cdc.sinks.lake.layout import Lake
 from cdc.sinks.lake.metadata.cuts import Cuts
-from cdc.sinks.lake.table.load import load_copy, prepare_folder
 from cdc.sinks.lake.table.writer import TableWriter
 
-PART_ROWS: Final = 200_000
-"""Rows of a copy that are written to the history at a time."""
-
-
-class CopiedTable(Protocol):
-    """A table of the lake: its copy's bookmark, and the offset of the last END that was applied to it."""
-
-    @property
-    def writer(self) -> TableWriter: ...
-    @property
-    def bookmark(self) -> Bookmark: ...
-    @property
-    def offset(self) -> int: ...
-    @property
-    def table(self) -> Table: ...
+SPILL: Final = "spill"
+"""The folder beside the indexes for what does not fit into memory."""
 
 
 class Histories:
@@ -54,60 +48,71 @@ class Histories:
     def __init__(self, lake: Lake, names: Collection[TableName], indexes: Path, cuts: Cuts) -> None:
         self._lake = lake
         self._names = frozenset(names)
-        self._indexes = indexes
+        self._spill = indexes / SPILL
         self._cuts = cuts
+        self._stops = StoppedHistories(lake)
+        self._maker = EpochMaker(lake, indexes, cuts)
         self._kept: dict[TableName, KeptHistory] = {}
+        # the epochs that have ended, and can be read
+        self._past: dict[TableName, Mapping[TableName, Snapshot]] = {}
+        self._notes: list[str] = []
 
     def has(self, name: TableName) -> bool:
-        """Is a history of this table kept?"""
+        """Is a history of this table to be kept?"""
         return name in self._names
 
     def add(self, table: CopiedTable, changes: TableChanges | None, ends: Ends, version: int) -> None:
         """Add the versions of a batch, if a history of the table is kept; `version`: the offset of its last END.
 
-        Call it before the table's own commit. Raises DivergenceError when an update left values out and the table has
-        no row to take them from, or the history is damaged; RefusedError as `commit` does.
+        Call it before the table's own commit. Raises what the whole machine or store has for trouble, RefusedError
+        when another process keeps the history, and TableLostError when the table itself is lost.
         """
         if not self.has(table.table.name):
             return
         # tables with a history are read by the driver
         assert changes is not None
-        with table.writer.lock, _blaming(table.table.name):
-            self._add(table, TableVersions(changes.changes, changes.ranks, ends), version)
+        with self._wall(table, raises=_is_of_table), table.writer.lock:
+            history = self._open(table, ends.last.committed_ms)
+            if history is not None:
+                self._add(history, table.writer, TableVersions(changes.changes, changes.ranks, ends), version)
 
-    def _add(self, table: CopiedTable, versions: TableVersions, version: int) -> None:
-        history = self._open(table)
+    def _add(self, history: KeptHistory, source: TableWriter, versions: TableVersions, version: int) -> None:
         after = self._offset_of(history)
         if version <= after:
             return
-        source = table.writer
         # only indexed files yield old rows
         source.rows.index_new_files()
+        rows = make_rows(versions, source.table, after, source.read_rows, lambda: live_keys(source))
         try:
-            rows = make_rows(versions, source.table, after, source.read_rows, lambda: _live_keys(source))
+            history.append(rows, self._move_to(history, version))
         except UnsentVersionError:
-            raise DivergenceError(
-                f"{source.table.name}: an update left out values, and the lake has no previous row to take them from",
-                "something else has written to the lake: see `cdc verify`, then bootstrap the table again",
-            ) from None
-        history.append([rows], self._move_to(history, version))
+            why = "an update left out values, and the lake has no previous row to take them from"
+            raise HistoryStoppedError(why) from None
 
-    def begin(self, tables: Mapping[TableName, CopiedTable]) -> None:
-        """Begin the histories of tables that have none of their present copy."""
+    def begin(self, tables: Mapping[TableName, CopiedTable], committed_ms: int) -> None:
+        """Begin the histories of tables that have none of their present copy or shape.
+
+        `committed_ms`: when the last transaction that the tables have was committed.
+        """
         for name, table in tables.items():
             if self.has(name):
-                with _blaming(name):
-                    self._open(table)
+                with self._wall(table):
+                    self._open(table, committed_ms)
 
     def copy_again(self, table: CopiedTable) -> None:
         """Begin a copy of the table's present rows, if a history of it is kept: nobody knows what came in between."""
         if self.has(table.table.name):
-            with table.writer.lock, _blaming(table.table.name):
-                self._open(table, copy_again=True)
+            with self._wall(table), table.writer.lock:
+                self._open(table, now_ms(), copy_again=True)
 
     def snapshots(self, names: Collection[TableName]) -> dict[TableName, Snapshot]:
-        """The histories of these tables as they are, by their own names; those that have begun."""
-        return {history_name(n): self._kept[n].writer.snapshot for n in sorted(names) if n in self._kept}
+        """The histories of these tables as they are, by their own names, with the epochs that have ended.
+
+        Without stopped ones, and those that have not begun.
+        """
+        past = {name: snapshot for n in sorted(names) for name, snapshot in self._past.get(n, {}).items()}
+        kept = [self._kept[n].writer for n in sorted(names) if n in self._kept]
+        return past | {writer.table.name: writer.snapshot for writer in kept}
 
     def highest_offset(self) -> int:
         """The highest END offset of any history; after a crash, beyond its table's."""
@@ -117,57 +122,138 @@ class Histories:
         """The histories opened so far; safe beside the thread that opens them."""
         return [(kept.writer.table.name, kept.writer) for kept in list(self._kept.values())]
 
-    def _open(self, table: CopiedTable, *, copy_again: bool = False) -> KeptHistory:
-        """The history of the table's present copy, with its columns."""
+    def stops(self, tables: Mapping[TableName, CopiedTable]) -> list[StoppedHistory]:
+        """The histories of these tables that are kept no further."""
+        found = [(self._stops.find(name), table) for name, table in tables.items() if self.has(name)]
+        return [stop for stop, table in found if stop and stop.is_of(table.bookmark)]
+
+    def take_notes(self) -> list[str]:
+        """Lines to say, each once: of histories that stopped, or went on in a new epoch."""
+        taken, self._notes = self._notes, []
+        return taken
+
+    @contextmanager
+    def _wall(
+        self, table: CopiedTable, raises: Callable[[Exception, TableName], bool] = lambda error, name: False
+    ) -> Iterator[None]:
+        """Stop the history by whatever happens to it; `raises`: what else goes to the caller."""
+        try:
+            yield
+        except Exception as error:
+            if not is_own_trouble(error) or raises(error, table.table.name):
+                raise
+            self._stop(table, error)
+
+    def _stop(self, table: CopiedTable, error: Exception) -> None:
         name = table.table.name
-        history = self._kept.get(name) or self._find(name) or self._create(table)
-        self._kept[name] = history
-        writer, wanted = history.writer, history_table(table.table)
-        if writer.table.column_names != wanted.column_names:
-            writer.add_columns(wanted, layout.schema_lsn(table.writer.snapshot))
-        is_of_copy = self._copied_lsn(writer.snapshot) == table.bookmark.lsn
-        # it is ahead of its table after a kill, never behind, unless it was not kept for a while
-        if copy_again or not is_of_copy or self._offset_of(history) < table.offset:
-            self._begin_copy(history, table)
-        return history
-
-    def _find(self, name: TableName) -> KeptHistory | None:
-        log = layout.open_owned_log(self._lake, history_name(name))
-        table = layout.table_of(log.snapshot) if log else None
-        if log is None or table is None:
-            return None
-        storage = self._lake.table_storage(table.name)
-        writer = TableWriter(table, storage, log, self._indexes / layout.folder_name(table.name))
-        return KeptHistory(writer, find_end(writer))
-
-    def _create(self, table: CopiedTable) -> KeptHistory:
-        own = history_table(table.table)
-        prepare_folder(self._lake, own.name)
-        load_copy(self._lake, own, [], table.bookmark)
-        history = self._find(table.table.name)
-        assert history is not None
-        return history
-
-    def _begin_copy(self, history: KeptHistory, table: CopiedTable) -> None:
-        """Add the rows of a new copy, and end the versions of keys that it does not have."""
-        at = self._lsn_of(table)
-        ended = _ended_keys(history.writer, table, at)
-        parts = chain((part for part in _copied_rows(table, at) if len(part)), [ended] if len(ended) else [])
-        mark = self._copy_mark(history.writer, table.bookmark)
-        history.append(parts, self._move_to(history, table.offset), [mark])
-
-    def _lsn_of(self, table: CopiedTable) -> int:
-        """The LSN at which the table stands: its copy's, or the last cut's if changes were applied since."""
-        cut = self._cuts.last()
-        return (
-            table.bookmark.lsn
-            if table.offset == BEFORE_LOG or cut is None
-            else max(cut.position.lsn, table.bookmark.lsn)
+        kept = self._kept.pop(name, None)
+        number = kept.facts.epoch if kept else len(list_epochs(self._lake, name, self._cuts.last()))
+        history = history_name(name, max(number, 1))
+        cut = self._cuts.find_last_with(str(history))
+        lsn = cut.position.lsn if cut else table.bookmark.lsn
+        stop = StoppedHistory(
+            name.schema, name.table, number, table.bookmark.lsn, lsn, describe_trouble(error, history)
         )
+        # if this fails, the trouble is that of the whole lake, and the batch is tried again
+        self._stops.add(stop)
+        self._notes.append(f"{stop}; the table itself is followed on → {stop.remedy}")
 
-    def _copy_mark(self, writer: TableWriter, bookmark: Bookmark) -> TxnUpdate:
-        id = f"{self._lake.app_id}/copy"
-        return TxnUpdate(id, writer.snapshot.transactions.get(id), bookmark.lsn)
+    def _open(self, table: CopiedTable, committed_ms: int, *, copy_again: bool = False) -> KeptHistory | None:
+        """The history of the table's present copy, with its columns; None when it is stopped."""
+        name = table.table.name
+        stop = self._stops.find(name)
+        if stop is not None and stop.is_of(table.bookmark):
+            if name not in self._past:
+                self._set_past(name, list_epochs(self._lake, name, self._cuts.last())[: max(stop.epoch - 1, 0)])
+            return None
+        if why := find_obstacle(table.table):
+            raise HistoryStoppedError(f"{why} (mend that first)")
+        at, history = self._moment_of(table), self._kept.get(name) or self._find(table, stop)
+        if history is None:
+            history = self._begin_epoch(table, at, "")
+        elif why := self._find_end_reason(history, table):
+            history = self._begin_epoch(table, at, why)
+        self._kept[name] = history
+        if copy_again or self._lacks_rows(history, table):
+            self._copy(history, table, at, is_gap=not copy_again)
+        elif not history.facts.shapes[-1].is_of(table.table):
+            altered = layout.schema_lsn(table.writer.snapshot)
+            facts = history.facts.with_shape(table.table, HistoryMoment(altered, committed_ms))
+            history.describe(widen(history.writer.table, table.table), facts, altered)
+        return history
+
+    def _find(self, table: CopiedTable, stop: StoppedHistory | None) -> KeptHistory | None:
+        """The last epoch; None when another one is to begin."""
+        name = table.table.name
+        epochs = list_epochs(self._lake, name, self._cuts.last())
+        is_over = stop is not None and stop.epoch >= len(epochs)
+        ended = epochs if is_over else epochs[:-1]
+        self._set_past(name, ended)
+        lost = [f"{epoch.name}, which has ended, cannot be read: {epoch.why}" for epoch in ended if not epoch.opened]
+        self._notes += [f"{each} → put it back as it was" for each in lost]
+        if is_over or not epochs:
+            return None
+        if epochs[-1].opened is None:
+            raise HistoryStoppedError(epochs[-1].why)
+        return self._maker.open(epochs[-1].opened)
+
+    def _set_past(self, name: TableName, epochs: list[Epoch]) -> None:
+        self._past[name] = {epoch.name: epoch.opened.log.snapshot for epoch in epochs if epoch.opened}
+
+    def _find_end_reason(self, history: KeptHistory, table: CopiedTable) -> str | None:
+        """Why the history cannot take the table's rows any more."""
+        is_known = history.facts.shapes[-1].is_of(table.table) and self._is_of_copy(history, table)
+        return None if is_known else find_misfit(history.writer.table, table.table)
+
+    def _begin_epoch(self, table: CopiedTable, at: HistoryMoment, why: str) -> KeptHistory:
+        """Begin the next epoch; `why`: what ended the last one, empty if it was stopped."""
+        name, stop = table.table.name, self._stops.find(table.table.name)
+        epochs = list_epochs(self._lake, name, self._cuts.last())
+        number = max(len(epochs), stop.epoch if stop else 0) + 1
+        begun = self._maker.begin(table, number, epochs[-1] if epochs else None, at)
+        self._set_past(name, epochs)
+        if number > 1:
+            last, present = history_name(name, number - 1), begun.writer.table.name
+            ending = f"{last} has ended: {why}" if why else f"{last} was stopped"
+            self._notes.append(f"{ending}; the history of {name} goes on in {present}")
+        return begun
+
+    def _lacks_rows(self, history: KeptHistory, table: CopiedTable) -> bool:
+        # it is ahead of its table after a kill, never behind, unless it was not kept for a while
+        return not self._is_of_copy(history, table) or self._offset_of(history) < table.offset
+
+    def _copy(self, history: KeptHistory, table: CopiedTable, at: HistoryMoment, *, is_gap: bool) -> None:
+        """Add the rows of a new copy, and end the versions of keys that it does not have."""
+        source, facts = table.writer, history.facts
+        if self._copied_lsn(history) is None:
+            facts = facts.beginning_at(table.table, at)
+        elif is_gap:
+            facts = facts.with_shape(table.table, at).with_gap(Gap(self._maker.known_until(history), at))
+        altered = layout.schema_lsn(source.snapshot)
+        history.describe(widen(history.writer.table, table.table), facts, altered)
+        parts = chain(copied_rows(source, at), ended_rows(history.writer, source, at, self._spill))
+        history.append(parts, self._move_to(history, table.offset), [self._copy_mark(history, table)])
+
+    def _moment_of(self, table: CopiedTable) -> HistoryMoment:
+        """The moment at which the table stands: its copy's, or the last cut's if changes were applied since."""
+        cut = self._cuts.last()
+        if table.offset == BEFORE_LOG or cut is None:
+            return HistoryMoment(table.bookmark.lsn, now_ms())
+        return HistoryMoment(max(cut.position.lsn, table.bookmark.lsn), now_ms())
+
+    def _copy_mark(self, history: KeptHistory, table: CopiedTable) -> TxnUpdate:
+        return TxnUpdate(self._copy_id, self._copied_lsn(history), table.bookmark.lsn)
+
+    def _is_of_copy(self, history: KeptHistory, table: CopiedTable) -> bool:
+        return self._copied_lsn(history) == table.bookmark.lsn
+
+    def _copied_lsn(self, history: KeptHistory) -> int | None:
+        """The bookmark of the last copy that the history has; None before the first."""
+        return history.writer.snapshot.transactions.get(self._copy_id)
+
+    @property
+    def _copy_id(self) -> str:
+        return f"{self._lake.app_id}/copy"
 
     def _offset_of(self, history: KeptHistory) -> int:
         offset = history.writer.snapshot.transactions.get(self._lake.app_id)
@@ -176,71 +262,7 @@ class Histories:
     def _move_to(self, history: KeptHistory, offset: int) -> TxnUpdate:
         return TxnUpdate(self._lake.app_id, history.writer.snapshot.transactions.get(self._lake.app_id), offset)
 
-    def _copied_lsn(self, snapshot: Snapshot) -> int | None:
-        return snapshot.transactions.get(f"{self._lake.app_id}/copy")
 
-
-@contextmanager
-def _blaming(name: TableName) -> Iterator[None]:
-    """A damaged history stops its table: what nobody can add to it would be missing there for ever."""
-    try:
-        yield
-    except TableLostError as lost:
-        history = history_name(name)
-        raise DivergenceError(
-            f"{name}: its history {history} is lost: {lost.why}",
-            f"put it back as it was, or remove its folder; then `cdc bootstrap --again {name}`",
-        ) from lost
-
-
-def _copied_rows(table: CopiedTable, at: int) -> Iterator[pa.Table]:
-    """The table's rows, which are those of this LSN, as rows of its history."""
-    writer = table.writer
-    for file in writer.snapshot.files.values():
-        for part in live_rows(writer.storage, Share(file), writer.table):
-            yield _with_copy(part, COPY, at, writer.table)
-
-
-def _with_copy(rows: pa.Table, kind: str, lsn: int, table: Table) -> pa.Table:
-    count = len(rows)
-    moment = pa.array(np.repeat(now_ms() * 1000, count), pa.int64())
-    return with_further(rows, [[kind] * count, moment, np.repeat(lsn, count), pa.nulls(count)], table)
-
-
-def _live_keys(writer: TableWriter) -> pa.Table:
-    names = [name for name in writer.table.column_names if name in writer.table.key]
-    schema = pa.schema([field for field in arrow_schema(writer.table) if field.name in names])
-    parts = [
-        part
-        for file in writer.snapshot.files.values()
-        for part in live_rows(writer.storage, Share(file), writer.table, names)
-    ]
-    return pa.concat_tables([schema.empty_table(), *parts])
-
-
-def _ended_keys(writer: TableWriter, table: CopiedTable, at: int) -> pa.Table:
-    """A `delete` for each key whose last version goes on in the history, and that the new copy does not have."""
-    key = list(table.table.key)
-    names = [*key, CHANGE, SEQUENCE]
-    schema = pa.schema([field for field in arrow_schema(writer.table) if field.name in names])
-    parts = [
-        part
-        for file in writer.snapshot.files.values()
-        for part in live_rows(writer.storage, Share(file), writer.table, schema.names)
-    ]
-    rows = pa.concat_tables([schema.empty_table(), *parts])
-    if not rows.num_rows:
-        return _with_copy(_only_keys(rows.select(key), table.table), "delete", at, table.table)
-    last = rows.sort_by(SEQUENCE).group_by(key, use_threads=False).aggregate([(CHANGE, "last")])
-    going = last.filter(pc.invert(pc.is_in(last[f"{CHANGE}_last"], pa.array(ENDS)))).select(key)
-    gone = going.join(_live_keys(table.writer).select(key), key, join_type="left anti")
-    return _with_copy(_only_keys(gone, table.table), "delete", at, table.table)
-
-
-def _only_keys(keys: pa.Table, table: Table) -> pa.Table:
-    schema = arrow_schema(table)
-    columns = [
-        keys[field.name].cast(field.type) if field.name in keys.column_names else pa.nulls(len(keys), field.type)
-        for field in schema
-    ]
-    return pa.Table.from_arrays(columns, schema=schema)
+def _is_of_table(error: Exception, name: TableName) -> bool:
+    """Is it the table that is lost, not its history? Then it is stopped and copied again, and its history goes on."""
+    return isinstance(error, TableLostError) and error.what.startswith(f"{name}: ")

@@ -1,6 +1,6 @@
 """The rows that a batch adds to a history."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from cdc.columns.netting.versions import Versions, list_versions
 from cdc.columns.rows.key_fingerprints import KeyBits
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Table
-from cdc.sinks.lake.history.shape import ADDED, FURTHER, history_table
+from cdc.sinks.lake.history.shape import ADDED, CHANGE, ENDS, FURTHER, history_table
 
 _TRUNCATE = "truncate"
 _NAMES = np.array([_TRUNCATE] * (max(Op) + 1), object)
@@ -38,23 +38,26 @@ class UnsentVersionError(Exception):
 
 
 def make_rows(
-    own: TableVersions, table: Table, after: int, read_old: ReadOld, live_keys: Callable[[], pa.Table]
-) -> pa.Table:
-    """The history's rows of a batch, in commit order; without those of ENDs up to the offset `after`.
+    own: TableVersions, table: Table, after: int, read_old: ReadOld, live_keys: Callable[[], Iterable[pa.Table]]
+) -> Iterator[pa.Table]:
+    """The history's rows of a batch in commit order, in parts; without those of ENDs up to the offset `after`.
 
     Those are listed as well, since they say what later changes left out. `live_keys`: the key columns of all rows
-    before the batch; asked for a TRUNCATE only, which ends each key's version. Raises UnsentVersionError.
+    before the batch, in parts; asked for a TRUNCATE only, which ends each key's version. Raises UnsentVersionError.
     """
     versions = list_versions(own.changes, own.ranks)
     rows = _fill_unsent(versions, read_old)
     op = own.changes.op[versions.place]
     rows = _with_keys(rows, own.changes.key_columns.take(pa.array(versions.place)), table)
-    places, kinds = versions.place, _NAMES[op].tolist()
-    truncates = np.flatnonzero(op == Op.TRUNCATE)
-    if len(truncates):
-        rows, places, kinds = _expand_truncates(rows, places, kinds, truncates, table, live_keys())
-    further = _add_further(rows, kinds, places, own, table)
-    return further.filter(pa.array(own.ranks[places] > after))
+    rows = _add_further(rows, _NAMES[op].tolist(), versions.place, own, table)
+    is_new, start = own.ranks[versions.place] > after, 0
+    for at in np.flatnonzero(op == Op.TRUNCATE).tolist():
+        stretch = rows.slice(start, at - start)
+        yield stretch.filter(pa.array(is_new[start:at]))
+        if is_new[at]:
+            yield from _end_all(rows.slice(at, 1), () if start else live_keys(), stretch, table.key)
+        start = at + 1
+    yield rows.slice(start).filter(pa.array(is_new[start:]))
 
 
 def _fill_unsent(versions: Versions, read_old: ReadOld) -> pa.Table:
@@ -92,50 +95,32 @@ def _with_keys(rows: pa.Table, keys: pa.Table, table: Table) -> pa.Table:
     return rows
 
 
-def _expand_truncates(
-    rows: pa.Table, places: Integers, kinds: list[str], truncates: Integers, table: Table, live: pa.Table
-) -> tuple[pa.Table, Integers, list[str]]:
-    """In place of each TRUNCATE one row for every key that had a row then."""
-    parts, all_places, all_kinds, start = list[pa.Table](), list[Integers](), list[str](), 0
-    keys = live.select(list(table.key))
-    for at in truncates.tolist():
-        stretch = rows.slice(start, at - start)
-        there = _keys_there(keys, stretch.select(list(table.key)), kinds[start:at])
-        ended = pa.Table.from_arrays(
-            [
-                there[field.name].cast(field.type) if field.name in table.key else pa.nulls(len(there), field.type)
-                for field in rows.schema
-            ],
-            schema=rows.schema,
-        )
-        parts += [stretch, ended]
-        all_places += [places[start:at], np.repeat(places[at : at + 1], len(there))]
-        all_kinds += [*kinds[start:at], *[_TRUNCATE] * len(there)]
-        start, keys = at + 1, keys.slice(0, 0)
-    parts.append(rows.slice(start))
-    return pa.concat_tables(parts), np.concatenate([*all_places, places[start:]]), [*all_kinds, *kinds[start:]]
+def _end_all(
+    truncate: pa.Table, before: Iterable[pa.Table], stretch: pa.Table, key: Sequence[str]
+) -> Iterator[pa.Table]:
+    """A row like this TRUNCATE's for every key that has a row then.
+
+    `before`: the keys that had one before the changes of `stretch`, which are in commit order.
+    """
+    # in one thread: `last` is that of the order
+    last = stretch.group_by([*key], use_threads=False).aggregate([(CHANGE, "last")])
+    changed = last.select([*key])
+    for keys in before:
+        yield _repeat(truncate, keys.select([*key]).join(changed, [*key], join_type="left anti"))
+    ended = pc.is_in(last[f"{CHANGE}_last"], pa.array(ENDS))
+    yield _repeat(truncate, changed.filter(pc.invert(ended)))
 
 
-def _keys_there(before: pa.Table, changed: pa.Table, kinds: Sequence[str]) -> pa.Table:
-    """The keys that have a row after these changes, in commit order, to those that had one before."""
-    there = dict.fromkeys(_tuples(before))
-    for key, kind in zip(_tuples(changed), kinds, strict=True):
-        if kind == "delete":
-            there.pop(key, None)
-        else:
-            there[key] = None
-    columns = list(zip(*there, strict=True)) if there else [()] * changed.num_columns
-    return pa.Table.from_arrays(
-        [pa.array(values, field.type) for values, field in zip(columns, changed.schema, strict=True)],
-        schema=changed.schema,
-    )
+def _repeat(row: pa.Table, keys: pa.Table) -> pa.Table:
+    """The row for each of these keys."""
+    rows = row.take(pa.array(np.zeros(len(keys), np.int64)))
+    for name in keys.column_names:
+        at = rows.schema.get_field_index(name)
+        rows = rows.set_column(at, rows.schema.field(at), keys[name].cast(rows.schema.field(at).type))
+    return rows
 
 
-def _tuples(keys: pa.Table) -> list[tuple[Any, ...]]:
-    return list(zip(*(column.to_pylist() for column in keys.columns), strict=True))
-
-
-def _add_further(rows: pa.Table, kinds: list[str], places: Integers, own: TableVersions, table: Table) -> pa.Table:
+def _add_further(rows: pa.Table, kinds: Sequence[str], places: Integers, own: TableVersions, table: Table) -> pa.Table:
     at = np.searchsorted(own.ends.offset, own.ranks[places])
     further: list[Any] = [
         kinds,

@@ -155,6 +155,17 @@ class Cuts:
                 return cut_from_record(rows.take(last).to_pylist()[0])
         return None
 
+    def find_last_with(self, name: str) -> Cut | None:
+        """The newest cut that has a table of this name; None when there is none, or no longer."""
+        snapshot, quoted = self._table.snapshot(), json.dumps(name)
+        for file in sorted(snapshot.files.values() if snapshot else (), key=_bounds, reverse=True):
+            rows = self._table.rows([file])
+            rows = rows.filter(pc.match_substring(rows["versions"], quoted))
+            if rows.num_rows:
+                last = pc.select_k_unstable(rows, 1, [("end_offset", "descending")])
+                return cut_from_record(rows.take(last).to_pylist()[0])
+        return None
+
     def list_after(self, than: Cut, most: int) -> list[Cut]:
         """The first `most` cuts after `than`, in order."""
         snapshot, after = self._table.snapshot(), than.position.end_offset

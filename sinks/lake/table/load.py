@@ -62,7 +62,7 @@ def prepare_folder(lake: Lake, name: TableName) -> Storage:
     storage.make_root()
     # a damaged log is no obstacle: the copy's commit cuts it back
     with suppress(TableLostError):
-        _check_writable(layout.open_owned_log(lake, name))
+        _check_writable(lake, name, layout.open_owned_log(lake, name))
     if not storage.list_names(LOG):
         horizon = now_ms() - ORPHAN_MS
         written = storage.list_write_times("").items()
@@ -100,20 +100,25 @@ def load_copy(
 def _open_log(lake: Lake, name: TableName) -> DeltaLog | None:
     """The log for a copy's commit; None when there is none. A damaged log is cut back to its readable part.
 
-    Raises PreconditionError when a property forbids our writes, or another table lies there.
+    Raises PreconditionError when a property forbids our writes, or another table or a history lies there.
     """
     try:
         log = layout.open_owned_log(lake, name)
     except TableLostError:
+        layout.refuse_history_mark(lake, name)
         # nobody can read the table: the copy follows its last readable version, or starts a new log
         truncate_log(lake.table_storage(name))
         log = layout.open_owned_log(lake, name)
-    return _check_writable(log)
+    if log is None:
+        layout.refuse_history_mark(lake, name)
+    return _check_writable(lake, name, log)
 
 
-def _check_writable(log: DeltaLog | None) -> DeltaLog | None:
-    if log is not None and log.write_blocker:
-        raise log.write_blocker
+def _check_writable(lake: Lake, name: TableName, log: DeltaLog | None) -> DeltaLog | None:
+    if log is not None:
+        layout.refuse_history(lake, name, log.snapshot)
+        if log.write_blocker:
+            raise log.write_blocker
     return log
 
 
@@ -124,6 +129,7 @@ def release_table(lake: Lake, name: TableName) -> None:
     """
     log = layout.open_owned_log(lake, name)
     if log is not None:
+        layout.refuse_history(lake, name, log.snapshot)
         properties = {key: value for key, value in log.snapshot.configuration.items() if key != SOURCE_PROPERTY}
         described = layout.table_of(log.snapshot)
         assert described is not None

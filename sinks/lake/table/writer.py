@@ -139,20 +139,23 @@ class TableWriter:
         distinct, first = np.unique(hits.queries, return_index=True)
         return self.rows.read(hits, schema).take(pa.array(first)) if len(distinct) == len(keys) > 0 else None
 
-    def add_columns(self, table: Table, lsn: Lsn) -> None:
-        """Commit the table's new columns of a schema change at this LSN; existing rows lack them."""
+    def add_columns(self, table: Table, lsn: Lsn, further: Mapping[str, str] = layout.NO_PROPERTIES) -> None:
+        """Commit the table's new columns of a schema change at this LSN; existing rows lack them.
+
+        `further`: properties of the table that come with them.
+        """
         with self.lock:
-            self._commit_columns(table, lsn)
+            self._commit_columns(table, lsn, further)
             self.table = table
             self.statistics_columns = statistics.choose_columns(table.column_names, table.key)
             # the new column changes every row's fingerprint: open another index
             if not table.key:
                 self.rows = self._index_rows()
 
-    def _commit_columns(self, table: Table, lsn: Lsn) -> None:
+    def _commit_columns(self, table: Table, lsn: Lsn, further: Mapping[str, str]) -> None:
         for _ in range(MAX_CONFLICTS):
             try:
-                self.commit(layout.add_columns_actions(self.snapshot, table, lsn), "ADD COLUMNS", {}, {})
+                self.commit(layout.add_columns_actions(self.snapshot, table, lsn, further), "ADD COLUMNS", {}, {})
                 return
             except ConflictError:
                 self.refresh()
