@@ -31,7 +31,7 @@ from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.source import connection as source
 from cdc.connect.source import publication, slot
 from cdc.connect.source.catalog import TablesRefusedError
-from cdc.core.errors import ConfigurationError
+from cdc.core.errors import ConfigurationError, IncompleteError
 from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
 from cdc.progress import SPARKS_ROWS, Progress
@@ -46,7 +46,7 @@ from cdc.run.copy.snapshot_copy import (
     copy_with_restarts,
     start_capture,
 )
-from cdc.run.kept_views import find_unfilled_views, open_keeper
+from cdc.run.kept_views import describe_stopped_views, find_unfilled_views, open_keeper
 from cdc.run.lease import COPIES, hold_lease
 from cdc.run.pipeline import delta_follower, fed_followers, feed_of
 from cdc.run.spark.job_progress import track_count
@@ -178,8 +178,11 @@ def _copy_and_fill(
     refusals += chain.from_iterable(
         problems.describe_stops_in(context.settings, name, follower) for name, follower in fed.items()
     )
+    stopped = describe_stopped_views(context.settings)
     if refusals:
-        raise TablesRefusedError(refusals)
+        raise TablesRefusedError([*refusals, *stopped])
+    if stopped:
+        raise IncompleteError(stopped)
     return BootstrapResult(copied.rows, follower.bookmarks(), loaded)
 
 
@@ -205,7 +208,7 @@ def _fill_views(context: CopyContext) -> None:
         return
     with hold_lease(settings, VIEWS):
         keeper = open_keeper(settings, require_spark(context.spark), ChangeCache(0), context.say)
-        keeper.advance(cut)
+        keeper.bring(cut)
         keeper.save()
     for name in find_unfilled_views(settings):
         context.say(f"view {name} is filled by `cdc follow`, at the next cut")
