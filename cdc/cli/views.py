@@ -38,11 +38,11 @@ def list_views(context: typer.Context, json: Json = False) -> None:
 def explain(context: typer.Context, name: View, json: Json = False) -> None:
     """Show how a change of each table reaches a view: by its key, by an index of which columns, or as a whole."""
     settings = Invocation.of(context).settings
-    from cdc.run.kept_views import explain_view
+    from cdc.run.kept_views import explain_view, find_whole_reason
 
-    explanation = explain_view(settings, name)
+    explanation, whole = explain_view(settings, name), find_whole_reason(settings, name)
     if json:
-        output.as_json(explanation.as_json())
+        output.as_json({**explanation.as_json(), "whole": whole})
         return
     output.table(("a change of", "reaches the view"), [(use.table, use.way) for use in explanation.uses])
     output.data("")
@@ -52,6 +52,8 @@ def explain(context: typer.Context, name: View, json: Json = False) -> None:
     output.data(f"evaluated by {explanation.engine}")
     for each in explanation.unproven:
         output.data(f"  {each.name} (line {each.line}, column {each.column}): {each.why}")
+    if whole:
+        output.data(f"computed as a whole at present: {whole}")
 
 
 def rebuild(context: typer.Context, name: View) -> None:

@@ -12,14 +12,18 @@ from cdc.core.position import Lsn, format_lsn
 from cdc.core.table import Table, TableName
 from cdc.run.lease import hold_lease
 from cdc.run.pipeline import lake_of, view_store
+from cdc.run.spark.errors import check_spark
+from cdc.run.trouble_log import open_trouble_log
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.metadata.cuts import Cut
 from cdc.views.compiled import compile_view
 from cdc.views.definition import ViewDefinition
 from cdc.views.explanation import Explanation, explain
-from cdc.views.keeper import KeptView, ViewKeeper
-from cdc.views.order import sort_views
+from cdc.views.keeper import KeeperHooks, ViewKeeper
+from cdc.views.kept_view import KeptView
+from cdc.views.order import sort_views, split_readable
+from cdc.views.statement.final_windows import list_read_tables
 from cdc.views.store import ViewStore
 
 
@@ -35,11 +39,16 @@ def open_keeper(
 
     `is_patient`: whole views may show an older cut; otherwise they are computed at every one.
     """
+    readable, unreadable = split_readable(settings.view_definitions)
     kept = [
         KeptView(view, tables, settings.views[str(view.name)].whole_seconds if is_patient else 0.0)
-        for view, tables in sort_views(settings.view_definitions).items()
+        for view, tables in sort_views(readable).items()
     ]
-    return ViewKeeper(spark, view_store(settings), kept, recent, say)
+    open_trouble_log(settings)
+    keeper = ViewKeeper(spark, view_store(settings), kept, KeeperHooks(say, recent, check_spark))
+    for view, reason in unreadable.items():
+        keeper.refuse(view, reason)
+    return keeper
 
 
 def find_unfilled_views(settings: PipelineSettings) -> list[TableName]:
@@ -56,12 +65,12 @@ def find_unfilled_views(settings: PipelineSettings) -> list[TableName]:
 
 
 def describe_stopped_views(settings: PipelineSettings) -> list[PreconditionError]:
-    """One line for each view that is kept up no further."""
+    """One line for each view that is kept up no further, and for each that waits for a table that nobody follows."""
     if not settings.views:
         return []
     store = view_store(settings)
     stops = {view.name: store.find_stop(view) for view in settings.view_definitions}
-    return [
+    stopped = [
         PreconditionError(
             f"view {name} is kept up no further: {stop.reason}",
             "correct its sql or its key in cdc.yaml, or the rows; `cdc follow` tries again by itself",
@@ -69,11 +78,31 @@ def describe_stopped_views(settings: PipelineSettings) -> list[PreconditionError
         for name, stop in stops.items()
         if stop
     ]
+    return stopped + _describe_waiting_views(settings, store)
+
+
+def _describe_waiting_views(settings: PipelineSettings, store: ViewStore) -> list[PreconditionError]:
+    cut = store.table_cuts.last()
+    if cut is None:
+        return []
+    there = {*cut.versions, *settings.views}
+    waits = {
+        view.name: next((name for name in list_read_tables(view) if str(name) not in there), None)
+        for view in split_readable(settings.view_definitions)[0]
+    }
+    return [
+        PreconditionError(
+            f"view {view} waits for {name}, which is in no cut", "name it in source.tables, or correct the view's sql"
+        )
+        for view, name in waits.items()
+        if name
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class ViewDescription:
-    """A view as it stands. `state`: kept up, not filled, stopped, or waiting. `rows`: in its last cut.
+    """A view as it stands. `state`: kept up, by keys or as a whole, not filled, stopped, or waiting. `rows`: in its
+    last cut. `problem`: why it is stopped, or as a whole though it could go by keys.
 
     `lsn`: of the cut that it shows.
     """
@@ -107,8 +136,9 @@ def _describe(store: ViewStore, cut: Cut | None, view: ViewDefinition) -> ViewDe
         return ViewDescription(view.name, "not filled yet")
     if cut is None or not table.is_in(cut):
         return ViewDescription(view.name, "waits for the next cut", table.writer.snapshot.live_rows)
-    shown = store.shown_cut(cut, view.name)
-    return ViewDescription(view.name, "kept up", table.writer.snapshot.live_rows, shown.position.lsn)
+    shown, reason = store.shown_cut(cut, view.name), cut.whole.get(str(view.name))
+    state = "kept up as a whole" if reason else "kept up"
+    return ViewDescription(view.name, state, table.writer.snapshot.live_rows, shown.position.lsn, reason)
 
 
 def explain_view(settings: PipelineSettings, name: str) -> Explanation:
@@ -125,6 +155,12 @@ def explain_view(settings: PipelineSettings, name: str) -> Explanation:
             raise PreconditionError(f"the lake has no copy of {table} yet", "run `cdc bootstrap` first")
         tables[table] = found
     return explain(compile_view(view, tables))
+
+
+def find_whole_reason(settings: PipelineSettings, name: str) -> str | None:
+    """Why a view that goes by keys is computed as a whole at present; None if it is not."""
+    cut = view_store(settings).cuts.last()
+    return cut.whole.get(name) if cut else None
 
 
 def rebuild_view(settings: PipelineSettings, name: str) -> None:

@@ -1,12 +1,26 @@
 """The order of views: each after those that it reads."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from graphlib import CycleError, TopologicalSorter
 
+from cdc.core.containment import contain_errors
 from cdc.core.errors import ConfigurationError
 from cdc.core.table import TableName
 from cdc.views.definition import ViewDefinition
 from cdc.views.statement.final_windows import list_read_tables
+
+
+def split_readable(
+    views: Iterable[ViewDefinition],
+) -> tuple[list[ViewDefinition], Mapping[ViewDefinition, str]]:
+    """The views whose statements can be read, and why the others' cannot."""
+    readable, unreadable = list[ViewDefinition](), dict[ViewDefinition, str]()
+    for view in views:
+        with contain_errors(f"view {view.name}", partial(unreadable.__setitem__, view)):
+            list_read_tables(view)
+            readable.append(view)
+    return readable, unreadable
 
 
 def sort_views(views: Iterable[ViewDefinition]) -> Mapping[ViewDefinition, list[TableName]]:

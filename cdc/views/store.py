@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import TableName
 from cdc.sinks.lake.apply.tables import LakeTable, LakeTables
@@ -26,6 +28,7 @@ class ViewStore:
 
     def __init__(self, lake: Lake, indexes: Path) -> None:
         self.lake = lake.of_views
+        self.table_cuts = Cuts(lake)
         self.indexes = indexes / INDEXES
         self.cuts = Cuts(self.lake)
         self.tables = LakeTables(self.lake, self.indexes, self.cuts)
@@ -41,14 +44,20 @@ class ViewStore:
 
     def find(self, view: ViewDefinition) -> LakeTable | None:
         """The view's table, if it was filled by this definition and is not stopped."""
-        table = self.tables.find(view.name)
+        table = self._find_table(view)
         if table is None or not view.is_noted_in(table.writer.snapshot.configuration):
             return None
         return None if table.id in self._stopped.by_id() else table
 
+    def _find_table(self, view: ViewDefinition) -> LakeTable | None:
+        # what lies in its place and cannot be opened is no table of it: to fill it says why
+        with suppress(PreconditionError, HistoryLostError):
+            return self.tables.find(view.name)
+        return None
+
     def find_stop(self, view: ViewDefinition) -> StoppedTable | None:
         """Why the view is not kept up; None if it is, or was not filled yet."""
-        table, stops = self.tables.find(view.name), self._stopped.by_id()
+        table, stops = self._find_table(view), self._stopped.by_id()
         if table is not None and view.is_noted_in(table.writer.snapshot.configuration):
             return stops.get(table.id)
         return stops.get(view.id)
@@ -66,18 +75,19 @@ class ViewStore:
             return None
         return table
 
-    def add_cut(self, tables: Cut, views: Mapping[TableName, LakeTable], as_of: Mapping[str, int]) -> Cut:
-        """Add a cut of the tables' cut and of these views, which stand at it, or at the older ones of `as_of`."""
-        snapshots = {str(name): view.writer.snapshot for name, view in views.items()}
-        cut = replace(
-            tables,
-            versions={**tables.versions, **{name: each.version for name, each in snapshots.items()}},
-            ids={**tables.ids, **{name: each.table_id for name, each in snapshots.items()}},
-            commits={**tables.commits, **{name: each.commit_id for name, each in snapshots.items() if each.commit_id}},
-            as_of=as_of,
-        )
-        self.cuts.add(cut, self.cuts.last())
-        return cut
+    def add_cut(self, cut: Cut, views: Mapping[TableName, LakeTable]) -> Cut:
+        """Add a tables' cut with these views, which stand at it, or at the older cuts that it names for them."""
+        reached = _with_views(cut, views)
+        self.cuts.add(reached, self.cuts.last())
+        return reached
+
+    def extend_cut(self, views: Mapping[TableName, LakeTable]) -> Cut:
+        """Let the newest cut have these views, too, which were filled at it."""
+        last = self.cuts.last()
+        assert last is not None
+        reached = _with_views(last, views)
+        self.cuts.extend(reached)
+        return reached
 
     def shown_cut(self, cut: Cut, name: TableName) -> Cut:
         """The cut that a view shows at `cut`: that one, or an older one."""
@@ -89,6 +99,16 @@ class ViewStore:
         self.cuts.invalidate()
         cut = self.cuts.last()
         return cut.position if cut else None
+
+
+def _with_views(cut: Cut, views: Mapping[TableName, LakeTable]) -> Cut:
+    snapshots = {str(name): view.writer.snapshot for name, view in views.items()}
+    return replace(
+        cut,
+        versions={**cut.versions, **{name: each.version for name, each in snapshots.items()}},
+        ids={**cut.ids, **{name: each.table_id for name, each in snapshots.items()}},
+        commits={**cut.commits, **{name: each.commit_id for name, each in snapshots.items() if each.commit_id}},
+    )
 
 
 def bookmark_at(cut: Cut, source: Mapping[str, str]) -> Bookmark:

@@ -1,5 +1,6 @@
 """The table of cuts stays small in files, however many cuts it holds."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
+from cdc.core.errors import RefusedError
 from cdc.core.position import Lsn, Position
 from cdc.sinks.lake.layout import Lake
 from cdc.sinks.lake.metadata import table as metadata_table
@@ -67,3 +69,24 @@ def test_cuts_are_compacted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert table.list_after(cut(58), 3) == [cut(59), cut(60), cut(61)]
     assert table.list_after(cut(62), 3) == [cut(63)]
     assert table.list_after(cut(63), 3) == []
+
+
+def test_the_newest_cut_gets_further_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every reader sees it, no stream does, and it stays one cut."""
+    monkeypatch.setattr(metadata_table, "COMPACT_AT_FILES", 4)
+    lake = Lake(str(tmp_path), "p")
+    table, reader = Cuts(lake), Cuts(lake)
+    table.prepare()
+    before = None
+    for offset in range(1, 6):
+        table.add(cut(offset), before)
+        before = table.last()
+        assert reader.last() == before
+        table.maintain(0.0, 0)
+        wider = replace(cut(offset), versions={"public.t": offset, "shop.v": 1}, ids={"shop.v": "x"})
+        table.extend(wider)
+        before = table.last()
+        assert before == reader.last() == reader.find(offset) == wider
+    assert reader.list_after(cut(3), 9) == [reader.find(4), reader.find(5)]
+    with pytest.raises(RefusedError, match="another writer has moved"):
+        table.extend(cut(4))

@@ -1,9 +1,11 @@
 """Views on real servers: kept up, fed to the index and the latest log as documents, and proved."""
 
+from pathlib import Path
+
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc.core.errors import RefusedError
+from cdc.core.errors import IncompleteError, RefusedError
 from cdc.core.table import TableName
 from cdc.run.kept_views import describe_views, explain_view, rebuild_view
 from cdc.run.pipeline import view_store
@@ -104,9 +106,14 @@ def test_a_view_with_a_wrong_key_stops_alone(make_pipeline: MakePipeline, spark:
     pipeline.configure("followers:\n", "followers:\n")
     pipeline.configure(
         "  shop.big:\n",
-        "  shop.totals:\n    key: [total]\n    sql: SELECT id, total FROM orders WHERE id > 299\n  shop.big:\n",
+        "  shop.totals:\n    key: [total]\n    sql: SELECT id, total FROM orders WHERE id > 299\n"
+        "  shop.failing:\n    key: [id]\n    sql: SELECT id, CAST(name AS INT) AS n FROM customers\n  shop.big:\n",
     )
-    bootstrap(pipeline, spark)
+    with pytest.raises(IncompleteError, match=r"view shop\.failing is kept up no further: .*CAST_INVALID_INPUT"):
+        bootstrap(pipeline, spark)
+    filled = {str(view.name) for view in describe_views(pipeline.settings) if view.state == "kept up"}
+    assert filled == {"shop.card", "shop.details", "shop.totals", "shop.big", "shop.ranking"}
+    assert "Traceback" in (Path(pipeline.settings.pipeline.state) / "logs" / "trouble.log").read_text()
     with following(pipeline, spark) as running:
         pipeline.run("INSERT INTO orders SELECT 301, 1, total, now() FROM orders WHERE id = 300")
         running.wait_for("view shop.totals is kept up no further: its key is not unique")
@@ -114,4 +121,5 @@ def test_a_view_with_a_wrong_key_stops_alone(make_pipeline: MakePipeline, spark:
         store = view_store(pipeline.settings)
         before = store.position()
         until(lambda: store.position() != before, "the others go on")
-        assert any("view shop.totals is kept up no further" in each for each in problems(pipeline))
+        for name in ("totals", "failing"):
+            assert any(f"view shop.{name} is kept up no further" in each for each in problems(pipeline))

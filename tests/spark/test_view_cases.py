@@ -48,7 +48,7 @@ def test_views_are_their_statements(
     for number in range(CUTS):
         if random.randrange(4) == 0:
             kept.restart()
-        cut = kept.keeper.advance(kept.source.cut())
+        cut = kept.keeper.bring(kept.source.cut())
         assert not [*kept.differences(cut)], number
         change(kept.source, sides, random)
     explained = {str(view.name): explain(kept.compiled(view)) for view in views}
@@ -76,7 +76,7 @@ def test_an_interrupted_keeper_is_followed_by_another(
     sides, views, random = timeline.SIDES, timeline.VIEWS, Random(3)
     kept = Kept(spark, tmp_path, [each.table for each in sides], views, lake)
     fill(kept.source, sides, random, rows=6)
-    kept.keeper.advance(kept.source.cut())
+    kept.keeper.bring(kept.source.cut())
     interrupted = 0
     for number in range(6):
         change(kept.source, sides, random)
@@ -84,14 +84,14 @@ def test_an_interrupted_keeper_is_followed_by_another(
         with monkeypatch.context() as patched:
             _interrupt(patched, random.randrange(4))
             try:
-                kept.keeper.advance(cut)
+                kept.keeper.bring(cut)
             except KeeperEndedError:
                 interrupted += 1
         kept.restart()
         if random.random() < 0.5:
             change(kept.source, sides, random)
             cut = kept.source.cut()
-        assert not [*kept.differences(kept.keeper.advance(cut))], number
+        assert not [*kept.differences(kept.keeper.bring(cut))], number
     assert interrupted > 2
 
 
@@ -109,5 +109,5 @@ def _interrupt(patched: pytest.MonkeyPatch, after: int) -> None:
     def add_cut(*_: object) -> NoReturn:
         raise KeeperEndedError
 
-    patched.setattr("cdc.views.keeper.write_changes", write)
+    patched.setattr("cdc.views.upkeep.write_changes", write)
     patched.setattr(ViewStore, "add_cut", add_cut)

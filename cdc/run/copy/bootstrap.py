@@ -31,7 +31,7 @@ from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.source import connection as source
 from cdc.connect.source import publication, slot
 from cdc.connect.source.catalog import TablesRefusedError
-from cdc.core.errors import ConfigurationError
+from cdc.core.errors import ConfigurationError, IncompleteError
 from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
 from cdc.progress import SPARKS_ROWS, Progress
@@ -47,7 +47,7 @@ from cdc.run.copy.snapshot_copy import (
     start_capture,
 )
 from cdc.run.kept_histories import describe_history_problems
-from cdc.run.kept_views import find_unfilled_views, open_keeper
+from cdc.run.kept_views import describe_stopped_views, find_unfilled_views, open_keeper
 from cdc.run.lease import COPIES, hold_lease
 from cdc.run.pipeline import delta_follower, fed_followers, feed_of
 from cdc.run.spark.job_progress import track_count
@@ -181,8 +181,11 @@ def _copy_and_fill(
     refusals += chain.from_iterable(
         problems.describe_stops_in(context.settings, name, follower) for name, follower in fed.items()
     )
+    stopped = describe_stopped_views(context.settings)
     if refusals:
-        raise TablesRefusedError(refusals)
+        raise TablesRefusedError([*refusals, *stopped])
+    if stopped:
+        raise IncompleteError(stopped)
     return BootstrapResult(copied.rows, follower.bookmarks(), loaded)
 
 
@@ -208,7 +211,7 @@ def _fill_views(context: CopyContext) -> None:
         return
     with hold_lease(settings, VIEWS):
         keeper = open_keeper(settings, require_spark(context.spark), ChangeCache(0), context.say)
-        keeper.advance(cut)
+        keeper.bring(cut)
         keeper.save()
     for name in find_unfilled_views(settings):
         context.say(f"view {name} is filled by `cdc follow`, at the next cut")

@@ -12,7 +12,7 @@ from cdc.run.follow.streams import BatchProgress
 from cdc.run.pipeline import lake_of
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.maintenance import LakeMaintenance
-from cdc.sinks.lake.metadata.cuts import Cut, Cuts
+from cdc.sinks.lake.metadata.cuts import Cuts
 from cdc.views.keeper import ViewKeeper
 
 Say = Callable[[str], None]
@@ -34,24 +34,25 @@ class ViewStream:
 
     def run(self, stopping: threading.Event) -> None:
         """Go on until `stopping` is set or `reached` says to end. Raises the failure that ends it."""
-        rings, last = 0, None
+        rings, last, told = 0, None, None
         try:
             while not stopping.is_set():
                 cut = self.cuts.last()
-                if cut is None or (last is not None and last.position.covers(cut.position)):
+                if cut is not None and (last is None or not last.position.covers(cut.position)):
+                    last = self.keeper.advance(cut)
+                # one at a time: the views that are filled go on in between
+                if last is not None and self.keeper.fill_next():
+                    self.hooks.works()
+                elif last is not None and last.position != told:
+                    self.hooks.works()
+                    told = last.position
+                    if not self.hooks.reached(BatchProgress(told, 0)):
+                        return
+                else:
                     self.hooks.works()
                     rings = self.recent.wait_for_cut(rings, self.poll_seconds)
-                    continue
-                last = self._advance(cut)
-                if not self.hooks.reached(BatchProgress(last.position, 0)):
-                    return
         finally:
             self.keeper.save()
-
-    def _advance(self, cut: Cut) -> Cut:
-        reached = self.keeper.advance(cut)
-        self.hooks.works()
-        return reached
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """A lake's tables and views as a refresh reads them: all at one cut, moved on together."""
 
+import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
@@ -9,26 +10,24 @@ from cdc.core.table import Table, TableName
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.layout import Lake
 from cdc.sinks.lake.metadata.cuts import Cut
+from cdc.sinks.lake.table.bounds import TooManyRowsError
 from cdc.sinks.lake.table.lookup import TableLookup
 from cdc.sinks.lake.table.row_changes import RowChanges
 
 INDEXES: Final = "by column"
 """The folder of secondary indexes, below that of the key indexes."""
 
-MAX_CHANGED_ROWS: Final = 200_000
-"""Changed rows of a table that one refresh takes; for more, the whole view is computed, by Spark."""
-
-
-class TooManyRowsError(Exception):
-    """A refresh would hold too many rows in this process: the whole view is computed instead."""
-
 
 class TablesAtCut:
-    """Opens tables at a cut, and moves them on. `indexes`: a local folder for secondary indexes."""
+    """Opens tables at a cut, and moves them on.
 
-    def __init__(self, lake: Lake, indexes: Path) -> None:
+    `indexes`: a local folder for secondary indexes. `most_bytes`: of the rows that one look into a table finds.
+    """
+
+    def __init__(self, lake: Lake, indexes: Path, most_bytes: int) -> None:
         self._lake = lake
         self._indexes = indexes / INDEXES
+        self._most_bytes = most_bytes
         self.lookups: dict[TableName, TableLookup] = {}
 
     def open(self, cut: Cut, names: Iterable[TableName]) -> set[TableName]:
@@ -52,11 +51,11 @@ class TablesAtCut:
         whole = {name: table for name, table in tables.items() if table}
         return whole if whole.keys() == opened.keys() else None
 
-    def advance(self, name: TableName, until: Cut, columns: Iterable[str]) -> RowChanges | None:
+    def advance(self, name: TableName, until: Cut, columns: Iterable[str], most_bytes: int) -> RowChanges | None:
         """Move a table on to a later cut; returns the changes of these columns, None without any.
 
         Raises HistoryLostError when the lake no longer has them, since the table was copied anew, for instance: it is
-        closed then. Raises TooManyRowsError when they are too many to be held here.
+        closed then. Raises TooManyRowsError when they are more than `most_bytes`.
         """
         lookup, version = self.lookups[name], until.versions.get(str(name))
         if version is None or until.ids.get(str(name)) != lookup.snapshot.table_id:
@@ -64,10 +63,14 @@ class TablesAtCut:
             raise HistoryLostError(f"{name} is another table than before", "its views are computed anew")
         if version <= lookup.snapshot.version:
             return None
-        changes = lookup.advance(version, sorted(columns), MAX_CHANGED_ROWS)
+        changes = lookup.advance(version, sorted(columns), most_bytes)
         if changes is None:
-            raise TooManyRowsError
+            raise TooManyRowsError(f"changes of {name} take more than {most_bytes / 2**20:,.0f} MiB")
         return changes if changes.old.num_rows or changes.new.num_rows else None
+
+    def forget_others(self, names: Iterable[TableName]) -> None:
+        """Delete the indexes and the copies of rows of all other tables: nobody reads these any more."""
+        delete_other_folders(self._indexes, names)
 
     def save(self) -> None:
         """Save the indexes, so that the next process need not read the files again."""
@@ -80,4 +83,12 @@ class TablesAtCut:
         if log is None or table is None:
             raise HistoryLostError(f"{name} is gone from the lake", "run `cdc follow`: it is copied again")
         folder = self._indexes / layout.folder_name(name)
-        return TableLookup(table, self._lake.table_storage(name), log, folder)
+        return TableLookup(table, self._lake.table_storage(name), log, folder, self._most_bytes)
+
+
+def delete_other_folders(place: Path, names: Iterable[TableName]) -> None:
+    """Delete the folders below a place that are of no table of these names."""
+    kept = {layout.folder_name(name) for name in names}
+    for folder in place.glob("*/*"):
+        if folder.relative_to(place).as_posix() not in kept:
+            shutil.rmtree(folder, ignore_errors=True)

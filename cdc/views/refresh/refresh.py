@@ -1,8 +1,8 @@
 """Compute the touched rows of a view anew, and find which of them differ from its present ones."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +11,8 @@ from cdc.columns.rows.join_fingerprints import are_among, join_bits
 from cdc.columns.rows.row_fingerprints import row_bits
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Table, TableName
+from cdc.sinks.lake.table.bounds import TooManyRowsError
 from cdc.views.plan import ViewPlan
-from cdc.views.refresh.lake_tables import TooManyRowsError
 from cdc.views.refresh.needed import find_needed_rows
 from cdc.views.refresh.row_hashes import compare, hashed_schema
 from cdc.views.refresh.rows import Tables
@@ -20,9 +20,6 @@ from cdc.views.refresh.sorted_lists import sort_lists
 from cdc.views.refresh.touched import TouchedKeys, find_touched_keys
 from cdc.views.refresh.write_rows import ViewChanges
 from cdc.views.statement.list_order import ListPaths
-
-MAX_TOUCHED_KEYS: Final = 100_000
-"""Keys that one refresh computes anew; for more, the whole view is computed, by Spark."""
 
 
 class RunStatement(Protocol):
@@ -57,26 +54,39 @@ class FindRows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ViewEngine:
-    """Runs a view's statement on some rows, and finds its present rows."""
+    """Runs a view's statement on some rows, and finds its present ones."""
 
     run: RunStatement
     find: FindRows
 
 
 def refresh(
-    shape: ViewShape,
-    tables: Tables,
-    engine: ViewEngine,
-) -> ViewChanges | None:
-    """Compute what changes of the tables do to a view; None if they touch no row of it.
+    shape: ViewShape, tables: Tables, engine: ViewEngine, keys_at_once: int, most_keys: int
+) -> Iterator[ViewChanges]:
+    """Compute what changes of the tables do to a view: nothing if they touch no row of it, else a part at a time.
 
-    Raises ViewStoppedError when the key is not one, TooManyRowsError when they touch too many.
+    A part is written before the next is asked for, which may have some of its keys, too. Raises ViewStoppedError when
+    the key is not one, TooManyRowsError for more touched keys than `most_keys`, and when they need too many rows.
     """
     touched = [keys for keys in find_touched_keys(shape.plan, tables) if len(keys)]
-    if not touched:
-        return None
-    if sum(map(len, touched)) > MAX_TOUCHED_KEYS:
-        raise TooManyRowsError
+    total = sum(map(len, touched))
+    if total > most_keys:
+        raise TooManyRowsError(f"{total:,} of its rows are touched at once")
+    if total <= keys_at_once:
+        parts = [touched] if touched else []
+    else:
+        parts = [[part] for keys in touched for part in _split(keys, keys_at_once)]
+    for part in parts:
+        yield _refresh_keys(shape, part, tables, engine)
+
+
+def _split(keys: TouchedKeys, most: int) -> Iterator[TouchedKeys]:
+    for start in range(0, len(keys), most):
+        part = pa.array(range(start, min(start + most, len(keys))))
+        yield replace(keys, values=[values.take(part) for values in keys.values])
+
+
+def _refresh_keys(shape: ViewShape, touched: Sequence[TouchedKeys], tables: Tables, engine: ViewEngine) -> ViewChanges:
     needed = find_needed_rows(shape.plan, touched, tables)
     # without derived columns
     rows = {name: found.select(shape.plan.columns[name]) for name, found in needed.items()}

@@ -1,6 +1,6 @@
 """Compute a whole view by Spark: its first content, and later what changes that touch every row have made of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -10,20 +10,25 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.position import Bookmark
+from cdc.core.table import TableName
 from cdc.sinks.lake.delta.scan import Share, live_rows
 from cdc.sinks.lake.layout import Lake
 from cdc.sinks.lake.metadata.cuts import Cut
 from cdc.sinks.lake.table.load import load_copy
+from cdc.sinks.lake.table.lookup import TableLookup
 from cdc.sinks.lake.table.writer import TableWriter
 from cdc.views.compiled import CompiledView
 from cdc.views.refresh.row_hashes import compare, hash_rows
 from cdc.views.refresh.write_rows import ViewChanges
+from cdc.views.small import compute_small, write_small
 from cdc.views.spark.fill import write_result
 from cdc.views.spark.frames import read_table, run_statement
 from cdc.views.spark.result_types import describe_view
 
 MAX_COMPARED_ROWS: Final = 200_000
 """Rows of a whole view that are compared in this process; the files of a larger one are replaced."""
+MAX_COMPARED_BYTES: Final = 64 * 2**20
+"""The same, of its files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +38,32 @@ class WholeComputation:
     spark: SparkSession
     lake: Lake
     cut: Cut
+    lookups: Mapping[TableName, TableLookup]
+    """The tables at this cut."""
+    small_rows: int
+    """Of tables that Spark does not read."""
 
     def fill(self, view: CompiledView, bookmark: Bookmark, *, anew: bool) -> None:
         """Compute the view, and make that its content; `anew`: as another table.
 
         Raises ViewStoppedError when its key is none, PreconditionError when it has a type that a view cannot have.
         """
-        with self._run(view) as result:
-            table = describe_view(view.definition, result.schema, view.sources())
-            files = write_result(result, view.shape(table), self.lake)
+        if small := compute_small(view, self.lookups, self.small_rows):
+            table, rows = small
+            files = write_small(rows, table, self.lake)
+        else:
+            with self._run(view) as result:
+                table = describe_view(view.definition, result.schema, view.sources())
+                files = write_result(result, view.shape(table), self.lake)
         load_copy(self.lake, table, files, bookmark, anew=anew, properties=view.definition.as_properties())
 
     def differences(self, view: CompiledView, writer: TableWriter) -> ViewChanges | None:
         """What the result changes in the present view; None if it is too large to be compared here."""
-        if writer.snapshot.live_rows > MAX_COMPARED_ROWS:
+        size = sum(file.size for file in writer.snapshot.files.values())
+        if writer.snapshot.live_rows > MAX_COMPARED_ROWS or size > MAX_COMPARED_BYTES:
             return None
+        if small := compute_small(view, self.lookups, self.small_rows):
+            return compare(writer.table, hash_rows(_read_all(writer), writer.table), small[1])
         with self._run(view) as result:
             new = result.limit(MAX_COMPARED_ROWS + 1).toArrow()
         if new.num_rows > MAX_COMPARED_ROWS:

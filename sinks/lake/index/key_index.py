@@ -19,7 +19,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys
-from cdc.sinks.lake.index.run_files import DamagedRunError, open_run, replace_file
+from cdc.sinks.lake.index.run_files import DamagedRunError, make_private_folder, open_run, replace_file
 from cdc.sinks.lake.index.run_merge import merge_runs, write_to_file
 from cdc.sinks.lake.index.sorted_runs import NO_HITS, ROW_BITS, IndexHits, IsLive, MemoryRun, SortedRun, sort_run
 
@@ -95,6 +95,10 @@ class KeyIndex:
         queries = np.concatenate([hits.queries for hits in parts])
         return IndexHits(order[queries], np.concatenate([hits.places for hits in parts]))
 
+    def estimate(self, keys: KeyBits) -> int:
+        """How many entries the keys that have very many have, at least about; costs no look at the entries."""
+        return sum(run.estimate(keys) for run in self._runs)
+
     def add(self, files: Mapping[str, KeyBits], live: IsLive) -> None:
         """Add the keys of data files of the table, in row order; `live` lets merges drop deleted rows."""
         # only files that the table has by now: of others `live` calls all rows deleted, and a merge drops them for good
@@ -144,7 +148,7 @@ class KeyIndex:
 
     def save(self, past: VersionId, *, everything: bool) -> None:
         """Save the large runs, or `everything`, as of this version; a crash leaves the old index or the new one."""
-        self._folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(self._folder)
         # runs, then the manifest that names them, then delete old runs. A kill in between leaves the old or the new
         # index; the next call deletes runs that no manifest names
         runs = [

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b, shake_128
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import numpy as np
 
@@ -80,6 +80,11 @@ class FileRun:
         # skip the padding of the last block
         same = (rows[row, _LOW.start + entry] == keys.low[which]) & (blocks[which] * BLOCK + entry < self.entries)
         return queries[which[same]], rows[row[same], _PLACES.start + entry[same]]
+
+    def estimate(self, keys: KeyBits) -> int:
+        # whole blocks of one upper half: between two fences that are equal
+        first, behind = np.searchsorted(self.fences, keys.high), np.searchsorted(self.fences, keys.high, "right")
+        return int(np.maximum(behind - first - 1, 0).sum()) * BLOCK
 
     def inside(self, since: np.uint64 | None, until: np.uint64 | None) -> MemoryRun:
         # one block earlier: its last entries may have this upper half
@@ -150,7 +155,7 @@ def open_run(folder: Path, name: str, entries: int) -> FileRun:
 
 def write_run(parts: Iterable[MemoryRun], folder: Path) -> FileRun:
     """Write runs of ascending keys as one file, durable on return."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private_folder(folder)
     name, entries, fences = f"run-{uuid.uuid4().hex}", 0, list[Words]()
 
     def content() -> Iterator[bytes]:
@@ -170,10 +175,22 @@ def write_run(parts: Iterable[MemoryRun], folder: Path) -> FileRun:
     return open_run(folder, name, entries)
 
 
+def make_private_folder(folder: Path) -> None:
+    """Make a folder that nobody else on this machine may enter: what is below tells of rows."""
+    for each in reversed([folder, *folder.parents]):
+        if not each.exists():
+            each.mkdir(mode=0o700, exist_ok=True)
+
+
+def open_private(path: Path) -> BinaryIO:
+    """Create a file that nobody else on this machine may read."""
+    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "w+b")
+
+
 def replace_file(path: Path, parts: Iterable[bytes]) -> None:
     """Replace a file atomically and fsync it: a crash leaves no empty file."""
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    with temporary.open("xb") as file:
+    with open_private(temporary) as file:
         for content in parts:
             file.write(content)
         file.flush()

@@ -55,6 +55,9 @@ class SortedRun(Protocol):
     def find(self, keys: KeyBits) -> IndexHits:
         """Find the entries of these sorted keys."""
 
+    def estimate(self, keys: KeyBits) -> int:
+        """How many entries these keys have that share an upper half with very many, at least about."""
+
     def inside(self, since: np.uint64 | None, until: np.uint64 | None) -> "MemoryRun":
         """The entries with upper halves from `since` (inclusive) to `until` (exclusive); None means no bound."""
 
@@ -100,6 +103,10 @@ class MemoryRun:
             match = self.keys.low[at] == keys.low[queries]
             parts.append((queries[match], self.places[at[match]]))
         return concat_hits(parts)
+
+    def estimate(self, keys: KeyBits) -> int:
+        high = self.keys.high
+        return int((np.searchsorted(high, keys.high, "right") - np.searchsorted(high, keys.high)).sum())
 
     def inside(self, since: np.uint64 | None, until: np.uint64 | None) -> "MemoryRun":
         high = self.keys.high

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc.core.errors import HistoryLostError
+from cdc.core.errors import HistoryLostError, RefusedError
 from cdc.core.position import Lsn, Position
 from cdc.core.table import TableName
 from cdc.sinks.lake.delta.snapshot import DataFile, Snapshot, TxnUpdate, txn_action
@@ -34,6 +34,7 @@ SCHEMA = pa.schema(
         "commits": pa.string(),  # JSON map: commit id of the version
         "behind": pa.string(),  # id of the previous cut
         "as_of": pa.string(),  # JSON map: END offset of the older cut that a view shows
+        "whole": pa.string(),  # JSON map: why a view that goes by keys is computed as a whole at present
     }
 )
 """One row per cut; its key: end_offset. The JSON maps have table names as keys, `schema.table`."""
@@ -46,7 +47,7 @@ class Cut:
     `ids` are Delta table ids: a table that was created again has another id under its name. `commits` are commit ids: a
     table that was put back and written again has other commits under the same versions. `behind` is the previous cut's
     id. Cuts of older versions of the toolkit lack these three. `as_of`: the views that show an older cut, by its END
-    offset, since they are computed as a whole, every now and then.
+    offset, since they are computed as a whole, every now and then. `whole`: why views are that go by keys otherwise.
     """
 
     position: Position
@@ -56,6 +57,7 @@ class Cut:
     commits: Mapping[str, str] = field(default_factory=dict)
     behind: str | None = None
     as_of: Mapping[str, int] = field(default_factory=dict)
+    whole: Mapping[str, str] = field(default_factory=dict)
 
     def is_next_to(self, other: "Cut") -> bool:
         """Whether this cut follows `other`, as far as ids tell. After the lake was put back, a later cut may not."""
@@ -82,6 +84,7 @@ class Cut:
             "commits": json.dumps(dict(self.commits)),
             "behind": self.behind,
             "as_of": json.dumps(dict(self.as_of)) if self.as_of else None,
+            "whole": json.dumps(dict(self.whole)) if self.whole else None,
         }
 
 
@@ -95,7 +98,8 @@ def cut_from_record(record: Mapping[str, object]) -> Cut:
     commits = json.loads(str(record["commits"])) if record["commits"] else {}
     behind = str(record["behind"]) if record["behind"] else None
     as_of = json.loads(str(record["as_of"])) if record["as_of"] else {}
-    return Cut(position, milliseconds, json.loads(str(record["versions"])), ids, commits, behind, as_of)
+    whole = json.loads(str(record["whole"])) if record["whole"] else {}
+    return Cut(position, milliseconds, json.loads(str(record["versions"])), ids, commits, behind, as_of, whole)
 
 
 def oldest_needed_version(name: str, behind: Sequence[Cut], last: Cut, version: int) -> int:
@@ -116,6 +120,8 @@ class Cuts:
         self.folder = lake.metadata_folder(FOLDER)
         self._table = MetadataTable(lake.metadata_storage(FOLDER), FOLDER, SCHEMA, look_seconds)
         self._last: Cut | None = None
+        self._last_extension = 0
+        """The number of extensions of cuts when the last one was read."""
 
     def prepare(self) -> None:
         """Create the table if it does not exist."""
@@ -128,10 +134,11 @@ class Cuts:
         offset = snapshot.transactions.get(self._lake.app_id) if snapshot else None
         if snapshot is None or offset is None:
             return None
-        last = self._last
-        if last is None or last.position.end_offset != offset - _TXN_SHIFT:
+        last, extension = self._last, self._count_extensions(snapshot)
+        if last is None or (last.position.end_offset, self._last_extension) != (offset - _TXN_SHIFT, extension):
             # a local name: another thread may set an older cut meanwhile
             last = self._last = self._find(snapshot, offset - _TXN_SHIFT)
+            self._last_extension = extension
         return last
 
     def find(self, end_offset: int) -> Cut | None:
@@ -185,6 +192,24 @@ class Cuts:
         )
         self._last = cut
 
+    def extend(self, cut: Cut) -> None:
+        """Put this cut in the place of the newest one, which is at the same position and has fewer tables.
+
+        Raises RefusedError when another writer interferes, or the newest cut is another one.
+        """
+        last = self.last()
+        if last is None or last.position != cut.position:
+            raise RefusedError(f"another writer has moved {self.folder}", "stop the other `cdc follow`")
+        end_offset, extension = cut.position.end_offset, self._last_extension + 1
+        cut = replace(cut, behind=last.behind)
+        row = pa.Table.from_pylist([cut.as_record()], SCHEMA)
+        self._table.rewrite(
+            lambda snapshot: self._files_with(snapshot, end_offset),
+            lambda rows: pa.concat_tables([rows.filter(pc.field("end_offset") != end_offset), row]),
+            txn_action(self._extension_id, extension),
+        )
+        self._last, self._last_extension = cut, extension
+
     def begin_capture(self) -> int:
         """Start a new capture: until its first cut exists, nobody may continue from an older one.
 
@@ -204,6 +229,13 @@ class Cuts:
         snapshot = self._table.snapshot()
         # the first capture is number 1, and has no `txn`
         return snapshot.transactions.get(self._capture_id, 1) if snapshot else 1
+
+    def _count_extensions(self, snapshot: Snapshot) -> int:
+        return snapshot.transactions.get(self._extension_id, 0)
+
+    @property
+    def _extension_id(self) -> str:
+        return f"{self._lake.app_id}/extensions"
 
     @property
     def _capture_id(self) -> str:
@@ -229,10 +261,13 @@ class Cuts:
         self._table.maintain(hours, keep)
 
     def _find(self, snapshot: Snapshot, end_offset: int) -> Cut | None:
-        # statistics pick the file: usually one, though there may be hundreds
-        files = [file for file in snapshot.files.values() if _bounds(file)[0] <= end_offset <= _bounds(file)[1]]
+        files = self._files_with(snapshot, end_offset)
         rows = self._table.rows(files).filter(pc.field("end_offset") == end_offset).to_pylist()
         return cut_from_record(rows[-1]) if rows else None
+
+    def _files_with(self, snapshot: Snapshot, end_offset: int) -> list[DataFile]:
+        # statistics pick the file: usually one, though there may be hundreds
+        return [file for file in snapshot.files.values() if _bounds(file)[0] <= end_offset <= _bounds(file)[1]]
 
 
 def _bounds(file: DataFile) -> tuple[float, float]:

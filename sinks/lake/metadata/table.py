@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -192,6 +192,29 @@ class MetadataTable:
             except ConflictError:
                 self._storage.delete([one.path])
                 raise self._conflict_error() from None
+
+    def rewrite(
+        self, choose: Callable[[Snapshot], Sequence[DataFile]], change: Callable[[pa.Table], pa.Table], mark: Action
+    ) -> None:
+        """Change the rows of some files, which streams do not see.
+
+        Raises RefusedError when another writer interferes.
+        """
+        with self._lock:
+            snapshot = self.snapshot()
+            assert snapshot is not None
+            assert self._log is not None
+            files = choose(snapshot)
+            rows = change(self.rows(files))
+            now, one = now_ms(), data_files.write(self._storage, rows, self._schema.names)
+            removed = [file.remove_action(now, data_change=False) for file in files]
+            try:
+                self._commit(self._log, [*removed, one.add_action(data_change=False), mark], "WRITE")
+            except ConflictError:
+                self._storage.delete([one.path])
+                raise self._conflict_error() from None
+            if rows.nbytes <= CACHED_BYTES:
+                self._cached_rows[one.path] = rows
 
     def maintain(self, past_hours: float, keep: pc.Expression | None = None) -> None:
         """Compact when there are many files, write a checkpoint, and vacuum the past beyond `past_hours`."""

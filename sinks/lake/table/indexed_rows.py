@@ -1,7 +1,7 @@
 """Find a table's live rows by fingerprints: an index says where rows are, deletion vectors say which of them live."""
 
 import errno
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
@@ -24,11 +24,10 @@ from cdc.sinks.lake.index.key_index import KeyIndex, VersionId
 from cdc.sinks.lake.index.run_files import DamagedRunError
 from cdc.sinks.lake.index.sorted_runs import IndexHits, Places
 from cdc.sinks.lake.storage.base import Storage, map_concurrently
+from cdc.sinks.lake.table.copied_rows import read_copied, read_held
 from cdc.sinks.lake.table.row_files import RowFiles
 from cdc.sinks.lake.table.row_format import DamagedRowsError
 
-MIN_COPIED_ROWS: Final = 10_000
-"""Rows of a file from which on a copy is made: a smaller one is read whole, and held in memory."""
 ROWS_READ_AT_ONCE: Final = 4_000_000
 """Rows whose fingerprints are in memory while an index is rebuilt."""
 
@@ -37,12 +36,14 @@ ROWS_READ_AT_ONCE: Final = 4_000_000
 class IndexedColumns:
     """The columns that an index is of. `fingerprint` computes the bits of rows with these columns.
 
-    `id` names the columns and their meaning: an index of another id is not used.
+    `id` names the columns and their meaning: an index of another id is not used. `of_live_rows`: fingerprints are
+    computed of live rows alone, since a value that nobody can compute may be in a deleted one.
     """
 
     names: Sequence[str]
     fingerprint: Callable[[pa.Table], KeyBits]
     id: str = ""
+    of_live_rows: bool = False
 
 
 class IndexedRows:
@@ -94,6 +95,10 @@ class IndexedRows:
     def forget_vectors(self) -> None:
         """Read vectors again: another version has others."""
         self._vectors = {}
+
+    def estimate(self, keys: KeyBits) -> int:
+        """How many entries the keys with very many have, at least about; without reading them."""
+        return self._index.estimate(keys)
 
     def find(self, keys: KeyBits) -> IndexHits:
         """Find all entries of these fingerprints, dead rows included; rebuilds a damaged index."""
@@ -196,7 +201,11 @@ class IndexedRows:
 
     def _index_new_files(self) -> None:
         files = self.snapshot.files
-        self._index.forget(set(self._index.files) - files.keys())
+        if gone := set(self._index.files) - files.keys():
+            self._index.forget(gone)
+            # of files that compaction has replaced, no row is asked for any more
+            if self.row_files:
+                self.row_files.keep(files)
         self._vectors = {path: vector for path, vector in self._vectors.items() if path in files}
         missing = [file for path, file in files.items() if path not in self._index.files]
         if missing:
@@ -211,7 +220,15 @@ class IndexedRows:
 
     def _read_fingerprints(self, path: str) -> KeyBits:
         with reading(self._name, path):
-            return self._columns.fingerprint(self._read_indexed(path))
+            rows = self._read_indexed(path)
+            return self._fingerprint_live(path, rows) if self._columns.of_live_rows else self._columns.fingerprint(rows)
+
+    def _fingerprint_live(self, path: str, rows: pa.Table) -> KeyBits:
+        """The fingerprints of a file's live rows; a deleted one has zeros, and nobody finds it."""
+        live = np.flatnonzero(~deletion_vectors.deleted_mask(self.vector(path), np.arange(rows.num_rows)))
+        bits, high, low = self._columns.fingerprint(rows.take(pa.array(live))), *np.zeros((2, rows.num_rows), np.uint64)
+        high[live], low[live] = bits.high, bits.low
+        return KeyBits(high, low)
 
     def _read_indexed(self, path: str) -> pa.Table:
         """The indexed columns of a whole file: of a small one from memory, where other readers find it, too."""
@@ -251,47 +268,6 @@ class IndexedRows:
     @property
     def _index_id(self) -> str:
         return self.snapshot.table_id + self._columns.id
-
-
-def read_copied(
-    copies: RowFiles, storage: Storage, file: DataFile, numbers: Integers, names: Sequence[str]
-) -> pa.Table | None:
-    """Read columns of some rows of a file from its copy, or from memory; None while the copy is being made.
-
-    Raises DamagedRowsError once, and the copy is made again.
-    """
-    held = read_held(copies, storage, file)
-    if held is not None:
-        return held.select(names).take(pa.array(numbers))
-    try:
-        found = copies.read(file.path, file.rows, numbers, names)
-    except DamagedRowsError:
-        _request(copies, storage, file)
-        raise
-    if found is None:
-        _request(copies, storage, file)
-    return found
-
-
-def read_held(copies: RowFiles, storage: Storage, file: DataFile) -> pa.Table | None:
-    """All rows of a small file, which are held in memory from now on; None for a larger one."""
-    if file.rows >= MIN_COPIED_ROWS:
-        return None
-    return copies.held.find(file.path, lambda: _concatenate(copies, _read_whole(copies, storage, file.path)))
-
-
-def _request(copies: RowFiles, storage: Storage, file: DataFile) -> None:
-    copies.request(file.path, partial(_read_whole, copies, storage, file.path), file.rows)
-
-
-def _concatenate(copies: RowFiles, parts: Iterable[pa.Table]) -> pa.Table:
-    return pa.concat_tables([copies.schema.empty_table(), *parts]).combine_chunks()
-
-
-def _read_whole(copies: RowFiles, storage: Storage, path: str) -> Iterator[pa.Table]:
-    names = copies.derived.names if copies.derived else copies.schema.names
-    for part in data_files.read_groups(storage, path, names):
-        yield copies.derived.compute(part) if copies.derived else conform(part, copies.schema)
 
 
 def sort_by_file(hits: IndexHits) -> IndexHits:

@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -16,7 +16,7 @@ from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.delta import data_files, statistics
-from cdc.sinks.lake.delta.actions import Action
+from cdc.sinks.lake.delta.actions import Action, Add, CommitInfo, Remove
 from cdc.sinks.lake.delta.checkpoint_reader import LOG
 from cdc.sinks.lake.delta.log import ConflictError, DeltaLog, truncate_log
 from cdc.sinks.lake.delta.schema import create_actions, metadata_action
@@ -31,6 +31,8 @@ NO_PROPERTIES: Final[Mapping[str, str]] = {}
 
 COPY_PREFIX: Final = "copy-"
 """Prefix of copied files' names."""
+MAX_TRIES: Final = 20
+"""Tries of a copy's commit beside compaction."""
 ORPHAN_MS: Final = 24 * 60 * 60 * 1000
 """Minimum age of an abandoned copied file: a younger one may be about to be committed."""
 
@@ -81,20 +83,42 @@ def load_copy(
     anew: bool = False,
     properties: Mapping[str, str] = NO_PROPERTIES,
 ) -> None:
-    """Make the copy the table's content, together with its bookmark and further properties; `anew`: under a new id."""
+    """Make the copy the table's content, together with its bookmark and further properties; `anew`: under a new id.
+
+    Raises RefusedError when another writer changes rows meanwhile.
+    """
     storage = lake.table_storage(table.name)
     storage.make_root()
-    log, now = _open_log(lake, table.name), now_ms()
-    actions = _describe_table(table, bookmark, log, properties, anew=anew)
-    if log is not None:
-        # the previous content, if any: one commit replaces it
-        actions += [file.remove_action(now) for file in log.snapshot.files.values()]
+    for _ in range(MAX_TRIES):
+        there = _open_log(lake, table.name)
+        log = there or DeltaLog(storage, Snapshot())
+        described = _describe_table(table, bookmark, there, properties, anew=anew)
+        # keep the last applied END: the table has the larger of both (`LakeTable.last_applied`)
+        applied = txn_action(lake.bookmark_id, bookmark.lsn)
+        try:
+            log.commit([*described, *_replace_files(log, copy), applied], "COPY")
+        except ConflictError:
+            # compaction changes no row: the copy takes the place of what it has made
+            if _has_changed_rows(log):
+                break
+        else:
+            return
+    raise _conflict_error(table.name)
+
+
+def _has_changed_rows(log: DeltaLog) -> bool:
+    """Whether commits after a snapshot did more than to move rows between files."""
+    actions = [action for commit in log.refresh() for action in commit]
+    return not all(isinstance(a, CommitInfo) or (isinstance(a, Add | Remove) and not a.data_change) for a in actions)
+
+
+def _replace_files(log: DeltaLog, copy: CopiedFiles) -> Iterator[Action]:
+    """The actions that put a copy in the place of the previous content, if there is any."""
+    now = now_ms()
+    yield from (file.remove_action(now) for file in log.snapshot.files.values())
     for file in copy:
         stats = file.statistics or json.dumps({"numRecords": file.rows})
-        actions.append(DataFile(file.path, file.bytes, file.rows, stats, now).add_action())
-    # keep the last applied END: the table has the larger of both (`LakeTable.last_applied`)
-    actions.append(txn_action(lake.bookmark_id, bookmark.lsn))
-    _commit(log or DeltaLog(storage, Snapshot()), actions, "COPY", table.name)
+        yield DataFile(file.path, file.bytes, file.rows, stats, now).add_action()
 
 
 def _open_log(lake: Lake, name: TableName) -> DeltaLog | None:
@@ -141,7 +165,11 @@ def _commit(log: DeltaLog, actions: Sequence[Action], operation: str, name: Tabl
     try:
         log.commit(actions, operation)
     except ConflictError:
-        raise RefusedError(f"another writer has written to {name}", "stop it, then bootstrap again") from None
+        raise _conflict_error(name) from None
+
+
+def _conflict_error(name: TableName) -> RefusedError:
+    return RefusedError(f"another writer has written to {name}", "stop it, then bootstrap again")
 
 
 def _describe_table(

@@ -8,6 +8,7 @@ import hashlib
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
@@ -21,14 +22,18 @@ from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Table
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.delta import data_files
+from cdc.sinks.lake.delta.actions import Action
 from cdc.sinks.lake.delta.deletion_vectors import VectorCache
 from cdc.sinks.lake.delta.log import DeltaLog
+from cdc.sinks.lake.delta.scan import Share, live_rows
 from cdc.sinks.lake.delta.snapshot import DataFile, Snapshot
 from cdc.sinks.lake.index.key_index import VersionId
 from cdc.sinks.lake.index.sorted_runs import ROW_BITS, IndexHits
 from cdc.sinks.lake.storage.base import Storage
-from cdc.sinks.lake.table.indexed_rows import IndexedColumns, IndexedRows, read_copied, sort_by_file
-from cdc.sinks.lake.table.row_changes import ChangedFiles, RowChanges, count_changed_rows, read_row_changes
+from cdc.sinks.lake.table.bounds import TooManyRowsError, measure_changes, measure_rows
+from cdc.sinks.lake.table.copied_rows import read_copied
+from cdc.sinks.lake.table.indexed_rows import IndexedColumns, IndexedRows, sort_by_file
+from cdc.sinks.lake.table.row_changes import ChangedFiles, RowChanges, read_row_changes
 from cdc.sinks.lake.table.row_files import RowFiles
 from cdc.sinks.lake.table.row_format import DamagedRowsError, is_storable
 
@@ -48,18 +53,38 @@ ROW: Final = "#row"
 """A column that tells the rows of a table apart, as long as its `TableLookup` is open."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Commit:
+    """A commit behind the present version: the version that it makes, and the bytes of the rows that it changes."""
+
+    actions: Sequence[Action]
+    snapshot: Snapshot
+    changed_bytes: int
+
+
+ENTRY_BYTES: Final = 24
+"""Of an index; they are read before it is known which of them live."""
+
+
 class TableLookup:
     """Reads one table at the version of a cut, and moves on from cut to cut.
 
-    `folder` keeps the indexes between processes.
+    `folder` keeps the indexes between processes. `most_bytes`: of the rows that one look finds.
     """
 
-    def __init__(self, table: Table, storage: Storage, log: DeltaLog, folder: Path) -> None:
+    def __init__(
+        self, table: Table, storage: Storage, log: DeltaLog, folder: Path, most_bytes: int = sys.maxsize
+    ) -> None:
         self.table = table
+        """As it is at this version."""
         self._storage = storage
         self._log = log
         self._folder = folder
+        self._most_bytes = most_bytes
         self.snapshot = log.snapshot
+        self._ahead: list[_Commit] = []
+        self._growth = 1.0
+        """How many bytes in memory one in a file has been, at most."""
         self._indexes: dict[tuple[str, ...], IndexedRows] = {}
         self._file_numbers: dict[str, int] = {}
         self._vectors = VectorCache(storage)
@@ -81,22 +106,46 @@ class TableLookup:
             for index in self._indexes.values():
                 index.row_files = self.row_files
 
-    def advance(self, version: int, columns: Sequence[str], most: int = sys.maxsize) -> RowChanges | None:
-        """Move on to a later version; returns the changes of these columns since, None if they are more than `most`.
+    def measure_changes(self, version: int) -> int:
+        """The bytes of the rows that change up to a later version.
+
+        Raises HistoryLostError when the log no longer has the versions in between.
+        """
+        self._look_ahead(version)
+        in_files = sum(commit.changed_bytes for commit in self._ahead if commit.snapshot.version <= version)
+        return int(in_files * self._growth)
+
+    def advance(self, version: int, columns: Sequence[str], most_bytes: int = sys.maxsize) -> RowChanges | None:
+        """Move on to a later version; returns the changes of these columns since, None if they are more than that.
 
         Raises HistoryLostError when the log no longer has the versions in between.
         """
         self._keep_vectors()
-        commits, count = self._log.all_actions(range(self.snapshot.version + 1, version + 1)), 0
-        files = dict(self.snapshot.files)
-        for actions in commits:
-            before, self.snapshot = self.snapshot, self.snapshot.with_commit(self.snapshot.version + 1, actions)
-            count += count_changed_rows(before, self.snapshot, actions)
-        self._forget_vectors()
-        if count > most:
+        changed, files = self.measure_changes(version), dict(self.snapshot.files)
+        commits = [commit for commit in self._ahead if commit.snapshot.version <= version]
+        self._ahead = self._ahead[len(commits) :]
+        self._stand_at(commits[-1].snapshot if commits else self.snapshot)
+        if changed > most_bytes:
             return None
         read = partial(self._read_rows, {**files, **self.snapshot.files})
-        return read_row_changes(ChangedFiles(self._storage, self._vectors, read), self.table, commits, columns)
+        changed_files = ChangedFiles(self._storage, self._vectors, read)
+        changes = read_row_changes(changed_files, self.table, [commit.actions for commit in commits], columns)
+        self._growth = max(self._growth, (changes.old.nbytes + changes.new.nbytes) * self._growth / max(changed, 1))
+        return changes
+
+    def _look_ahead(self, version: int) -> None:
+        """Read the commits up to a version, once."""
+        last = self._ahead[-1].snapshot if self._ahead else self.snapshot
+        for actions in self._log.all_actions(range(last.version + 1, version + 1)):
+            before, last = last, last.with_commit(last.version + 1, actions)
+            self._ahead.append(_Commit(actions, last, measure_changes(before, last, actions)))
+
+    def _stand_at(self, snapshot: Snapshot) -> None:
+        if snapshot.metadata is not self.snapshot.metadata:
+            # a column that was added is read from here on
+            self.table = layout.table_of(snapshot) or self.table
+        self.snapshot = snapshot
+        self._forget_vectors()
 
     def _read_rows(self, files: Mapping[str, DataFile], path: str, names: Sequence[str], rows: Integers) -> pa.Table:
         """Read changed rows: a few random ones of a large file, from its copy if there is one."""
@@ -112,8 +161,8 @@ class TableLookup:
     def stand_at(self, snapshot: Snapshot) -> None:
         """Read this version from now on."""
         if snapshot.version != self.snapshot.version:
-            self.snapshot = snapshot
-            self._forget_vectors()
+            self._ahead = []
+            self._stand_at(snapshot)
             self._keep_vectors()
 
     def _forget_vectors(self) -> None:
@@ -127,13 +176,34 @@ class TableLookup:
     def find(self, columns: Sequence[str], values: Sequence[pa.Array], names: Sequence[str]) -> pa.Table:
         """The columns `names` of the rows whose `columns` have one of these combinations of values, and `ROW`.
 
-        Rows may come that have other values, of equal fingerprints: all rows with a null have the same.
+        Rows may come that have other values, of equal fingerprints: all rows with a null have the same. Raises
+        TooManyRowsError, before it reads them.
         """
-        index = self._index(tuple(columns))
+        index, keys = self._index(tuple(columns)), join_bits(values)
         index.index_new_files()
+        self._check_size(index.estimate(keys) * ENTRY_BYTES, columns)
         schema = pa.schema([field for field in arrow_schema(self.table) if field.name in names])
-        hits = sort_by_file(index.find_live(join_bits(values)))
+        hits = sort_by_file(index.find_live(keys))
+        paths, (numbers, counts) = index.paths(), np.unique(hits.files, return_counts=True)
+        found = zip(numbers.tolist(), counts.tolist(), strict=True)
+        self._check_size(sum(measure_rows(self.snapshot.files.get(paths[file]), rows) for file, rows in found), columns)
         return index.read(hits, schema).append_column(ROW, pa.array(self._row_numbers(index, hits)))
+
+    def read_all(self, names: Sequence[str]) -> pa.Table:
+        """The columns `names` of all rows."""
+        whole = arrow_schema(self.table)
+        schema = pa.schema([whole.field(name) for name in names])
+        parts = [
+            part
+            for file in self.snapshot.files.values()
+            for part in live_rows(self._storage, Share(file), self.table, schema.names)
+        ]
+        return pa.concat_tables([schema.empty_table(), *parts])
+
+    def _check_size(self, size: int, columns: Sequence[str]) -> None:
+        if size * self._growth > self._most_bytes:
+            where = " and ".join(columns)
+            raise TooManyRowsError(f"rows of {self.table.name} with the same {where} are too many for one process")
 
     def _row_numbers(self, index: IndexedRows, hits: IndexHits) -> Integers:
         """Number rows by file and place; each index has its own numbers of files."""
@@ -157,7 +227,10 @@ class TableLookup:
     def _indexed(self, columns: tuple[str, ...]) -> IndexedColumns:
         read = dict.fromkeys(each for name in columns for each in self._inputs(name))
         return IndexedColumns(
-            [*read], lambda rows: join_bits([self._value(rows, name) for name in columns]), f" by {', '.join(columns)}"
+            [*read],
+            lambda rows: join_bits([self._value(rows, name) for name in columns]),
+            f" by {', '.join(columns)}",
+            of_live_rows=any(name in self.computed for name in columns),
         )
 
     def _inputs(self, name: str) -> Sequence[str]:

@@ -22,7 +22,6 @@ from cdc.sinks.lake.delta import data_files
 from cdc.sinks.lake.delta.actions import Action, Add, Remove
 from cdc.sinks.lake.delta.damage import reading
 from cdc.sinks.lake.delta.deletion_vectors import VectorCache, VectorDescriptor
-from cdc.sinks.lake.delta.snapshot import Snapshot
 from cdc.sinks.lake.storage.base import Storage, map_concurrently
 
 _DIED, _BORN = 0, 1
@@ -53,16 +52,6 @@ class _Event:
     rank: int
     path: str
     rows: Integers
-
-
-def count_changed_rows(before: Snapshot, after: Snapshot, actions: Sequence[Action]) -> int:
-    """The rows that one commit deleted and added, by what the log says of its files."""
-    changes = (action for action in actions if isinstance(action, Add | Remove) and action.data_change)
-    return sum(abs(_live_rows(before, path) - _live_rows(after, path)) for path in {each.path for each in changes})
-
-
-def _live_rows(snapshot: Snapshot, path: str) -> int:
-    return snapshot.files[path].live_rows if path in snapshot.files else 0
 
 
 class ReadRows(Protocol):
@@ -162,11 +151,21 @@ def _net(rows: pa.Table, ranks: Integers, table: Table) -> RowChanges:
 
 
 def _are_equal(left: pa.Table, right: pa.Table) -> Mask:
-    """Which rows are the same on both sides, as far as Arrow compares their types."""
+    """Which rows are the same on both sides, bit by bit; lists and structs count as different."""
     same = np.ones(left.num_rows, np.bool_)
     for one, other in zip(left.columns, right.columns, strict=True):
         if pa.types.is_nested(one.type):
             return np.zeros(left.num_rows, np.bool_)
         are_null = pc.and_(one.is_null(), other.is_null())
-        same &= np.asarray(pc.or_(pc.fill_null(pc.equal(one, other), False), are_null))
+        same &= np.asarray(pc.or_(pc.fill_null(pc.equal(_bits(one), _bits(other)), False), are_null))
     return same
+
+
+def _bits(column: pa.ChunkedArray) -> pa.Array:
+    """Floats as the integers of their bits: as numbers, the two zeros are equal, and NaN is not equal to itself."""
+    array = column.combine_chunks()
+    return (
+        array.view(pa.int64() if array.type == pa.float64() else pa.int32())
+        if pa.types.is_floating(array.type)
+        else array
+    )

@@ -5,6 +5,7 @@ They may be missing, old or damaged: rows are then read from the table's own fil
 
 import mmap
 import os
+import shutil
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from cdc.columns.arrays import Integers
+from cdc.sinks.lake.index.run_files import make_private_folder, open_private
 from cdc.sinks.lake.table.held_rows import HeldRows
 from cdc.sinks.lake.table.row_format import Bytes, DamagedRowsError, RowFormat, expand
 
@@ -114,10 +116,10 @@ class RowFiles:
 
     def write(self, path: str, read: Callable[[], Iterable[pa.Table]], rows: int) -> None:
         """Write the row file of a data file."""
-        self._folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(self._folder)
         target, width, at, size = self._folder / _name(path), self._format.width, 0, 0
         temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
-        with temporary.open("xb") as file:
+        with open_private(temporary) as file:
             for part in read():
                 for start in range(0, part.num_rows, ROWS_AT_ONCE):
                     records, heap = self._format.encode(part.slice(start, ROWS_AT_ONCE), at, size)
@@ -134,11 +136,15 @@ class RowFiles:
         (self._folder / _name(path)).unlink(missing_ok=True)
 
     def keep(self, paths: Iterable[str]) -> None:
-        """Delete the row files of all other data files."""
+        """Delete the row files of all other data files, and those of other columns."""
         kept = set(map(_name, paths))
         for file in self._folder.glob(f"*{_SUFFIX}") if self._folder.exists() else ():
             if file.name not in kept:
                 file.unlink(missing_ok=True)
+        for folder in self._folder.parent.glob("*") if self._folder.parent.exists() else ():
+            if folder != self._folder:
+                shutil.rmtree(folder, ignore_errors=True)
+        self._writing = {path: writing for path, writing in self._writing.items() if _name(path) in kept}
         self._open = {path: file for path, file in self._open.items() if _name(path) in kept}
 
     def _map(self, path: str, rows: int) -> RowFile | None:

@@ -1,6 +1,7 @@
 """Rows by the values of columns, and their changes from version to version, against the model."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -9,9 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdc.core.change import Key, Row
+from cdc.columns.rows.join_fingerprints import join_bits
+from cdc.core.change import CommitOrder, Key, Row, Update
+from cdc.core.position import Lsn
+from cdc.core.table import Column, Kind, Table, TableName
 from cdc.sinks.lake import layout
-from cdc.sinks.lake.table import indexed_rows
+from cdc.sinks.lake.index.key_index import KeyIndex
+from cdc.sinks.lake.index.run_files import BLOCK
+from cdc.sinks.lake.table import copied_rows
+from cdc.sinks.lake.table.bounds import ROW_BYTES, TooManyRowsError
 from cdc.sinks.lake.table.compact import compact_files
 from cdc.sinks.lake.table.lookup import ROW, TableLookup
 from cdc.sinks.lake.table.writer import TableWriter
@@ -92,14 +99,29 @@ def test_too_many_changes_are_not_read(tmp_path: Path) -> None:
     writer = open_writer(lake)
     lookup = open_lookup(lake, writer.snapshot.version)
     apply(writer, update(1, row(1, "x"), row(2, "y")), 1)
-    # two old rows and two new ones
-    assert open_lookup(lake, lookup.snapshot.version).advance(writer.snapshot.version, COLUMNS, 4) is not None
-    assert lookup.advance(writer.snapshot.version, COLUMNS, 3) is None
+    size = lookup.measure_changes(writer.snapshot.version)
+    # two old rows and two new ones, each with a part of its file
+    assert 4 * ROW_BYTES < size <= 4 * ROW_BYTES + sum(file.size for file in writer.snapshot.files.values())
+    assert open_lookup(lake, lookup.snapshot.version).advance(writer.snapshot.version, COLUMNS, size) is not None
+    assert lookup.advance(writer.snapshot.version, COLUMNS, size - 1) is None
     assert [each["big"] for each in rows_of(lookup.find(["id"], [pa.array([1], pa.int32())], COLUMNS))] == ["x"]
 
 
+def test_rows_that_grow_in_memory_are_measured_so_once_they_were_seen(tmp_path: Path) -> None:
+    lake = in_folder(tmp_path)
+    copy_rows(lake, THINGS, [row(key, "") for key in range(50)])
+    writer = open_writer(lake)
+    lookup = open_lookup(lake, writer.snapshot.version)
+    measured = list[int]()
+    for rank in (1, 2):
+        apply(writer, update(rank, *(row(key, str(rank) * 10_000) for key in range(50))), rank)
+        measured.append(lookup.measure_changes(writer.snapshot.version))
+        lookup.advance(writer.snapshot.version, COLUMNS)
+    assert 10 * measured[0] < measured[1] < 3 * 50 * 10_000
+
+
 def test_copies_of_rows_may_be_missing_or_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indexed_rows, "MIN_COPIED_ROWS", 1)
+    monkeypatch.setattr(copied_rows, "MIN_COPIED_ROWS", 1)
     lake = in_folder(tmp_path)
     copy_rows(lake, THINGS, [row(key, f"text {key}") for key in range(100)])
     lookup = open_lookup(lake, open_writer(lake).snapshot.version)
@@ -119,7 +141,93 @@ def test_copies_of_rows_may_be_missing_or_damaged(tmp_path: Path, monkeypatch: p
     lookup.row_files.settle()
     assert find_ids(lookup, 3, 50, 99) == wanted
     assert file.read_bytes() != damaged
+    lookup.save()
+    private = [lake.indexes / "lookup", *(lake.indexes / "lookup").rglob("*")]
+    assert {"index.json", file.name} <= {each.name for each in private}
+    assert [each for each in private if each.stat().st_mode & 0o077] == []
 
 
-def find_ids(lookup: TableLookup, *ids: int) -> list[Row]:
-    return rows_of(lookup.find(["id"], [pa.array(ids, pa.int32())], COLUMNS))
+def test_copies_of_rows_go_with_their_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those of other columns than now."""
+    monkeypatch.setattr(copied_rows, "MIN_COPIED_ROWS", 1)
+    lake = in_folder(tmp_path)
+    copy_rows(lake, THINGS, [row(key, f"text {key}") for key in range(9)], files=3)
+    writer = open_writer(lake)
+    lookup = open_lookup(lake, writer.snapshot.version)
+    for number, columns in enumerate((["big"], COLUMNS)):
+        lookup.copy_rows(columns)
+        assert len(find_ids(lookup, *range(9), names=["id"])) == 9
+        assert lookup.row_files
+        lookup.row_files.settle()
+        assert len([*tmp_path.rglob("*.rows")]) == 3 + 3 * number
+    compact(writer)
+    lookup.advance(writer.snapshot.version, COLUMNS)
+    assert len(find_ids(lookup, *range(9))) == 9
+    assert lookup.row_files
+    lookup.row_files.settle()
+    assert len([*tmp_path.rglob("*.rows")]) == 1
+
+
+def test_a_value_with_very_many_rows_is_not_read(tmp_path: Path) -> None:
+    lake = in_folder(tmp_path)
+    copy_rows(lake, THINGS, [{**row(key, "x" if key else None), "small": int(key > 5)} for key in range(200)])
+    log = layout.open_owned_log(lake, THINGS.name, open_writer(lake).snapshot.version)
+    assert log
+    lookup = TableLookup(THINGS, lake.table_storage(THINGS.name), log, lake.indexes / "lookup", most_bytes=10_000)
+    assert lookup.find(["small"], [pa.array([0], pa.int64())], COLUMNS).num_rows == 6
+    with pytest.raises(TooManyRowsError, match=r"rows of public\.things with the same small are too many"):
+        lookup.find(["small"], [pa.array([0, 1], pa.int64())], COLUMNS)
+    lookup.save()
+    index = KeyIndex.open(lake.indexes / "lookup" / "small", log.snapshot.table_id + " by small", lambda _: True)
+    ones = join_bits([pa.array([1], pa.int64())])
+    # from the file, without a look at its entries, to a block at each end
+    assert 194 - 2 * BLOCK <= index.estimate(ones) <= 194
+
+
+def test_a_column_that_is_added_is_read_from_then_on(tmp_path: Path) -> None:
+    lake = in_folder(tmp_path)
+    copy_rows(lake, THINGS, list(BEFORE.values()))
+    writer = open_writer(lake)
+    lookup = open_lookup(lake, writer.snapshot.version)
+    wider = replace(THINGS, columns=(*THINGS.columns, Column("added", Kind.INTEGER)))
+    writer.add_columns(wider, Lsn(5))
+    lookup.advance(writer.snapshot.version, COLUMNS)
+    apply(writer, [Update(THINGS.name, CommitOrder(9, 1), (1,), {**BEFORE[1,], "added": 7})], 9)
+    changes = lookup.advance(writer.snapshot.version, [*COLUMNS, "added"])
+    assert changes
+    assert [each["added"] for each in changes.new.to_pylist()] == [7]
+    assert [each["added"] for each in changes.old.to_pylist()] == [None]
+    [found] = rows_of(lookup.find(["id"], [pa.array([1], pa.int32())], [*COLUMNS, "added"]))
+    assert found["added"] == 7
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_change"),
+    [
+        (0.0, -0.0, True),
+        (0.0, 0.0, False),
+        (float("nan"), float("nan"), False),
+        (float("nan"), 1.0, True),
+        (None, 0.0, True),
+        (None, None, False),
+    ],
+)
+@pytest.mark.parametrize("kind", [Kind.DOUBLE, Kind.REAL], ids=str)
+def test_a_change_is_one_of_bits(
+    tmp_path: Path, kind: Kind, old: float | None, new: float | None, is_change: bool
+) -> None:
+    table = Table(TableName("public", "f"), (Column("id", Kind.INTEGER), Column("f", kind)), ("id",))
+    lake = in_folder(tmp_path)
+    copy_rows(lake, table, [{"id": 1, "f": old}])
+    writer = open_writer(lake, table)
+    log = layout.open_owned_log(lake, table.name, writer.snapshot.version)
+    assert log
+    lookup = TableLookup(table, lake.table_storage(table.name), log, lake.indexes / "lookup")
+    apply(writer, [Update(table.name, CommitOrder(9, 1), (1,), {"id": 1, "f": new})], 9)
+    changes = lookup.advance(writer.snapshot.version, ["f"])
+    assert changes
+    assert changes.new.num_rows == is_change
+
+
+def find_ids(lookup: TableLookup, *ids: int, names: Sequence[str] = COLUMNS) -> list[Row]:
+    return rows_of(lookup.find(["id"], [pa.array(ids, pa.int32())], names))

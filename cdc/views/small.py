@@ -1,0 +1,68 @@
+"""A whole view over small tables, computed by DuckDB in this process: Spark takes seconds, however few the rows are."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+import duckdb
+import pyarrow as pa
+from pyspark.sql import types as T
+
+from cdc.core.copied_file import CopiedFile
+from cdc.core.errors import ViewStoppedError
+from cdc.core.table import Table, TableName
+from cdc.sinks.lake.layout import Lake
+from cdc.sinks.lake.table.load import LakeCopyWriter, prepare_folder
+from cdc.sinks.lake.table.lookup import TableLookup
+from cdc.views.compiled import CompiledView
+from cdc.views.refresh.evaluate import Evaluator
+from cdc.views.refresh.write_rows import find_key_problem
+from cdc.views.spark.result_types import describe_view
+from cdc.views.statement.dialect.statements import DuckStatement
+
+SMALL_BYTES: Final = 8 * 2**20
+"""Of the files of all tables of a view."""
+
+
+def compute_small(
+    view: CompiledView, lookups: Mapping[TableName, TableLookup], most_rows: int
+) -> tuple[Table, pa.Table] | None:
+    """The view and its rows; None where Spark has to compute them.
+
+    That is where the statement is not proven to give the same in DuckDB, or its tables have more than `most_rows`
+    rows, and where a change of a table may touch every row, since that may be a join of all rows with all. Raises
+    PreconditionError as `describe_view`, ViewStoppedError when the key is not one.
+    """
+    if not isinstance(view.duckdb, DuckStatement) or view.plan.whole or not _are_small(view, lookups, most_rows):
+        return None
+    rows = {view.names[name]: _read(view, name, lookups[name]) for name in view.tables}
+    # an error there need not be one of the statement
+    with suppress(duckdb.Error, pa.ArrowException):
+        table, result = _evaluate(view, view.duckdb, rows)
+        if problem := find_key_problem(result, table.key):
+            raise ViewStoppedError(table.name, problem)
+        return table, result
+    return None
+
+
+def _evaluate(view: CompiledView, statement: DuckStatement, rows: Mapping[str, pa.Table]) -> tuple[Table, pa.Table]:
+    names = view.statement.tree.named_selects
+    fields = [T.StructField(name, kind) for name, kind in zip(names, statement.types, strict=True)]
+    table = describe_view(view.definition, T.StructType(fields), view.sources())
+    return table, view.shape(table).conform(Evaluator().evaluate(statement.sql, rows))
+
+
+def _are_small(view: CompiledView, lookups: Mapping[TableName, TableLookup], most_rows: int) -> bool:
+    files = [file for name in view.tables for file in lookups[name].snapshot.files.values()]
+    return sum(file.rows for file in files) <= most_rows and sum(file.size for file in files) <= SMALL_BYTES
+
+
+def _read(view: CompiledView, name: TableName, lookup: TableLookup) -> pa.Table:
+    # of a table whose rows are counted only, any column
+    return lookup.read_all(view.plan.columns[name] or lookup.table.column_names[:1])
+
+
+def write_small(rows: pa.Table, table: Table, lake: Lake) -> list[CopiedFile]:
+    """Write the rows as a file of the view, which nobody reads before it is loaded."""
+    storage = prepare_folder(lake, table.name)
+    return [LakeCopyWriter(table, storage)(rows.to_batches())] if rows.num_rows else []

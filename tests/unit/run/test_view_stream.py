@@ -1,0 +1,84 @@
+"""The order of work in the stream of views: new cuts first, fills in between, and the end when both are done."""
+
+import threading
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from cdc.core.position import Lsn, Position
+from cdc.run.follow.feed_stream import FeedStreamHooks
+from cdc.run.follow.streams import BatchProgress
+from cdc.run.follow.view_stream import ViewStream
+from cdc.sinks.lake.feed.change_cache import ChangeCache
+from cdc.sinks.lake.metadata.cuts import Cut, Cuts
+from cdc.views.keeper import ViewKeeper
+
+FIRST = Cut(Position(1, Lsn(10), 1, {}), 0, {})
+
+
+def cut_at(offset: int) -> Cut:
+    return replace(FIRST, position=Position(offset, Lsn(10 * offset), offset, {}))
+
+
+@dataclass
+class Play:
+    """A keeper that needs two steps for a cut, cuts of which a new one comes with each fill, and what was done."""
+
+    unfilled: int
+    newest: int = 1
+    at: int = 0
+    done: list[str] = field(default_factory=list)
+
+    def last(self) -> Cut:
+        return cut_at(self.newest)
+
+    def advance(self, cut: Cut) -> Cut:
+        self.at += 1
+        self.done.append(f"advance to {self.at} of {cut.position.end_offset}")
+        return cut_at(self.at)
+
+    def fill_next(self) -> bool:
+        if not self.unfilled:
+            return False
+        self.unfilled -= 1
+        self.newest += 1
+        self.done.append("fill")
+        return True
+
+    def save(self) -> None:
+        self.done.append("save")
+
+    def reached(self, progress: BatchProgress) -> bool:
+        self.done.append(f"reached {progress.position.end_offset}")
+        return self.at < self.newest
+
+
+def test_views_go_on_between_two_fills_and_the_end_is_told_behind_all_of_them() -> None:
+    play = Play(unfilled=2)
+    hooks = FeedStreamHooks(play.reached, lambda: None)
+    ViewStream(cast("ViewKeeper", play), cast("Cuts", play), ChangeCache(0), hooks, 0.0).run(threading.Event())
+    assert play.done == [
+        "advance to 1 of 1",
+        "fill",
+        "advance to 2 of 2",
+        "fill",
+        "advance to 3 of 3",
+        "reached 3",
+        "save",
+    ]
+
+
+def test_a_view_far_behind_goes_on_at_once() -> None:
+    play = Play(unfilled=0, newest=3)
+    hooks = FeedStreamHooks(play.reached, lambda: None)
+    # would wait for ever if it waited between two slices
+    ViewStream(cast("ViewKeeper", play), cast("Cuts", play), ChangeCache(0), hooks, 1e6).run(threading.Event())
+    told = [
+        "advance to 1 of 3",
+        "reached 1",
+        "advance to 2 of 3",
+        "reached 2",
+        "advance to 3 of 3",
+        "reached 3",
+        "save",
+    ]
+    assert play.done == told
