@@ -94,3 +94,11 @@ def test_columns_hold_what_values_do(counts: list[dict[str, int]], cut: int, wan
 @given(st.integers(0, 2**64 - 1))
 def test_lsn_text_round_trips(lsn: int) -> None:
     assert parse_lsn(format_lsn(lsn)) == lsn
+
+
+@pytest.mark.parametrize(
+    "text", ["-1/0", "0/-1", "0/+1", " 0/1", "0/1 ", "0/1_0", "0x1/0", "1", "/", "0/100000000", ""]
+)
+def test_text_that_postgres_takes_for_no_lsn_is_none(text: str) -> None:
+    with pytest.raises(ValueError, match="not an LSN"):
+        parse_lsn(text)
