@@ -17,11 +17,11 @@ from cdc.columns.netting.changes import Decoded, Messages, Op
 from cdc.columns.values.spark_types import row_type
 from cdc.config.settings import PipelineSettings
 from cdc.connect.capture.debezium_properties import placeholder
-from cdc.core.errors import HistoryLostError, PreconditionError
-from cdc.core.position import Bookmark, Lsn, format_lsn, parse_lsn
+from cdc.core.errors import HistoryLostError, PreconditionError, UnreachableError
+from cdc.core.position import Bookmark, format_lsn, parse_lsn
 from cdc.core.table import Table, TableName
 from cdc.log.clients.message_columns import NEW_KEY_HEADER, OLD_KEY_HEADER
-from cdc.log.clients.reader import Reader, Record
+from cdc.log.clients.reader import Reader, Record, read_settled_bounds
 from cdc.log.names import change_topic, transaction_topic
 from cdc.log.spark_options import topic_options
 from cdc.log.transactions import find_covered
@@ -29,6 +29,7 @@ from cdc.run.pipeline import lake_of
 from cdc.run.read.cuts import LakeCut
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.metadata.cuts import Cuts
+from cdc.sinks.lake.metadata.stopped_tables import StoppedTables
 
 FURTHER: Final = T.StructType(
     [
@@ -57,20 +58,22 @@ def open_changes(
     is a delete and an insert. From the table's copy on, or behind a cut: with the cut's rows, that is everything.
     Spark's checkpoint keeps the place. The order of a key ends where its topic gets further partitions.
 
-    Raises PreconditionError for a table that has no copy in the lake, or a column of FURTHER, or for a cut from before
-    the copy; HistoryLostError when the topic was made anew since.
+    Raises PreconditionError for a table that has no copy in the lake, is stopped, or has a column of FURTHER, and for a
+    cut from before the copy; HistoryLostError when the topic was made anew since.
     """
     copy = _read_copy(settings, name)
     if after is not None:
         copy = replace(copy, offsets=_find_place(settings, copy, after))
-    options = topic_options(settings.log, copy.topic, _find_start(settings, copy))
+    with Reader(settings.log) as reader, Reader(settings.log, committed=False) as beyond:
+        start = find_start(reader, beyond, transaction_topic(settings.log.prefix), copy)
+    options = topic_options(settings.log, copy.topic, start)
     messages = spark.readStream.format("kafka").options(**options).load().select(*_RAW)
     schema = T.StructType([*row_type(copy.table).fields, *FURTHER.fields])
     return messages.mapInArrow(partial(_decode, copy=copy, placeholder=placeholder(settings.pipeline.name)), schema)
 
 
 @dataclass(frozen=True, slots=True)
-class _Copy:
+class Copy:
     """A table's copy in the lake, and its place in the log. `offsets`: where the changes behind it, or a cut, begin."""
 
     table: Table
@@ -80,22 +83,26 @@ class _Copy:
     offsets: Mapping[int, int]
 
 
-def _read_copy(settings: PipelineSettings, name: TableName) -> _Copy:
+def _read_copy(settings: PipelineSettings, name: TableName) -> Copy:
     lake, topic = lake_of(settings), change_topic(settings.log.prefix, name)
     log = layout.open_owned_log(lake, name)
     table, mark = (layout.table_of(log.snapshot), layout.bookmark(lake, log.snapshot)) if log else (None, None)
     if log is None or table is None or mark is None:
         raise PreconditionError(f"the lake has no copy of {name}", "list it in source.tables, and run `cdc bootstrap`")
+    if stop := StoppedTables(lake).by_id().get(log.snapshot.table_id):
+        # what comes may be of other columns already
+        raise PreconditionError(str(stop), stop.remedy)
     if taken := {*table.column_names} & {*FURTHER.names}:
         raise PreconditionError(f"{name} has a column {min(taken)}, which the stream of changes has, too", "rename it")
-    return _Copy(table, log.snapshot.table_id, mark, topic, mark.topic_ends.get(topic, {}))
+    return Copy(table, log.snapshot.table_id, mark, topic, mark.topic_ends.get(topic, {}))
 
 
-def _find_place(settings: PipelineSettings, copy: _Copy, after: LakeCut) -> Mapping[int, int]:
+def _find_place(settings: PipelineSettings, copy: Copy, after: LakeCut) -> Mapping[int, int]:
     """Where the changes behind a cut begin."""
-    cut = Cuts(lake_of(settings)).find_newest(lsn=Lsn(parse_lsn(after.lsn)))
-    name = str(copy.table.name)
-    if cut is None:
+    lsn, name = parse_lsn(after.lsn), str(copy.table.name)
+    cut = Cuts(lake_of(settings)).find_newest(lsn=lsn)
+    # behind an older one, changes would come that the rows of `after` have
+    if cut is None or cut.position.lsn != lsn:
         raise PreconditionError(f"the lake no longer has the cut at {after.lsn}", NEWER_CUT)
     if name not in cut.versions:
         raise PreconditionError(f"the cut at {after.lsn} has no {name}", NEWER_CUT)
@@ -107,24 +114,37 @@ def _find_place(settings: PipelineSettings, copy: _Copy, after: LakeCut) -> Mapp
     return {at: max(read.get(at, 0), copy.offsets.get(at, 0)) for at in read.keys() | copy.offsets.keys()}
 
 
-def _find_start(settings: PipelineSettings, copy: _Copy) -> Mapping[int, int]:
-    """The first offset of each partition: behind the place, and behind the messages that the copy has beyond it."""
+def find_start(reader: Reader, beyond: Reader, order: str, copy: Copy) -> Mapping[int, int]:
+    """The first offset of each partition: behind the place, and behind the messages that the copy has beyond it.
+
+    `order`: the transaction topic. `beyond` reads uncommitted records, too. Raises PreconditionError when the table has
+    no topic, HistoryLostError when that was made anew, UnreachableError when a commit of the capture takes long.
+    """
     topic, mark = copy.topic, copy.bookmark
-    with Reader(settings.log) as reader:
-        first, end = reader.beginning([topic])[topic], reader.end([topic])[topic]
-        if not first:
-            raise PreconditionError(f"there is no topic {topic}", "run `cdc bootstrap`")
-        if gone := [partition for partition, at in copy.offsets.items() if at > end.get(partition, 0)]:
-            raise HistoryLostError(
-                f"{topic} ends at {end.get(gone[0], 0)}, before {copy.offsets[gone[0]]}: it was made anew",
-                f"copy {copy.table.name} again with `cdc bootstrap --again {copy.table.name}`, and begin behind that",
-            )
-        covered = find_covered(reader, transaction_topic(settings.log.prefix), mark.order_end, mark.lsn)
-        start = {partition: max(copy.offsets.get(partition, 0), at) for partition, at in first.items()}
-        return {
-            partition: skip_covered(reader.read(topic, partition, at, end[partition]), covered, at) if covered else at
-            for partition, at in start.items()
-        }
+    _check_reaches(topic, copy, beyond.end([topic])[topic])
+    bounds = read_settled_bounds(reader, beyond, topic)
+    first, end = (each[topic] for each in bounds)
+    start = {partition: max(copy.offsets.get(partition, 0), at) for partition, at in first.items()}
+    # a copy's ends count what was not committed yet, and Spark takes a start beyond the committed end for lost data
+    if any(at > end[partition] for partition, at in start.items()):
+        raise UnreachableError(f"{topic}: a transaction of the capture is still open", "try again in a moment")
+    covered = find_covered(reader, order, mark.order_end, mark.lsn)
+    return {
+        partition: skip_covered(reader.read(topic, partition, at, end[partition]), covered, at) if covered else at
+        for partition, at in start.items()
+    }
+
+
+def _check_reaches(topic: str, copy: Copy, ends: Mapping[int, int]) -> None:
+    """Raise when the topic is gone, or ends before the place."""
+    if not ends:
+        raise PreconditionError(f"there is no topic {topic}", "run `cdc bootstrap`")
+    if gone := [partition for partition, at in copy.offsets.items() if at > ends.get(partition, 0)]:
+        name = copy.table.name
+        raise HistoryLostError(
+            f"{topic} ends at {ends.get(gone[0], 0)}, before {copy.offsets[gone[0]]}: it was made anew",
+            f"copy {name} again with `cdc bootstrap --again {name}`, and begin behind that",
+        )
 
 
 def skip_covered(records: Iterable[Record], covered: Set[int], start: int) -> int:
@@ -137,7 +157,7 @@ def skip_covered(records: Iterable[Record], covered: Set[int], start: int) -> in
     return start
 
 
-def _decode(batches: Iterable[pa.RecordBatch], copy: _Copy, placeholder: str) -> Iterator[pa.RecordBatch]:
+def _decode(batches: Iterable[pa.RecordBatch], copy: Copy, placeholder: str) -> Iterator[pa.RecordBatch]:
     decoder, name = Decoder(copy.table, placeholder), copy.table.name
     for batch in batches:
         messages = to_messages(copy.topic, batch)
@@ -154,7 +174,7 @@ def _decode(batches: Iterable[pa.RecordBatch], copy: _Copy, placeholder: str) ->
         yield from _to_rows(decoded, messages, copy.table).to_batches()
 
 
-def _check_behind(messages: Messages, copy: _Copy) -> None:
+def _check_behind(messages: Messages, copy: Copy) -> None:
     """Raise PreconditionError for a message from before the copy: only a checkpoint of an older job leads there."""
     ends = copy.bookmark.topic_ends.get(copy.topic, {})
     for partition, end in ends.items():

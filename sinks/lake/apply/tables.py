@@ -118,9 +118,9 @@ class LakeTables:
 
     def look_again(self, names: Iterable[TableName]) -> None:
         """See what other processes have stopped since, and reopen these tables and the stopped ones on next use."""
-        stopped = [stop.name for stop in self._stopped.by_id().values()]
         self._stopped.invalidate()
-        self.forget([*names, *stopped, *(stop.name for stop in self._stopped.by_id().values())])
+        # a stopped one may have a new copy by now
+        self.forget([*names, *(stop.name for stop in self.stops())])
 
     def list_open(self) -> list[tuple[TableName, TableWriter]]:
         """The tables opened so far; safe beside the thread that opens tables."""
