@@ -8,7 +8,8 @@ from typing import Any, Self
 from cdc.core.errors import CopyLostError, PreconditionError, TableStoppedError
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
-from cdc.log.clients.reader import Reader, Record, read_bounds
+from cdc.log.clients.reader import Record
+from cdc.log.clients.topic_tail import TopicTail
 from cdc.log.settings import LogSettings
 from cdc.sinks.owner import Owner
 
@@ -85,19 +86,34 @@ def registration_record(owner: Owner, registration: TableRecord) -> tuple[bytes,
     return f"table/{json.dumps([name.schema, name.table])}".encode(), _pack(owner, registration.as_json())
 
 
-def read(log: LogSettings, topic: str, owner: Owner) -> LatestState:
-    """Read the state from a topic; empty if there is no such topic.
+class StateReader:
+    """Reads the state from a topic, and on from there; for one thread at a time."""
 
-    Raises PreconditionError when it has another follower's records.
-    """
-    start, until = read_bounds(log, topic)
-    state = LatestState()
-    with Reader(log) as reader:
-        # all records in order: the newest of each key wins, as in compaction
-        for partition, first in start[topic].items():
-            for record in reader.read(topic, partition, first, until[topic][partition]):
-                state = _after(state, record, owner)
-    return state
+    def __init__(self, log: LogSettings, topic: str, owner: Owner) -> None:
+        self._owner = owner
+        self._tail = TopicTail(log, topic)
+        self._state = LatestState()
+
+    def close(self) -> None:
+        self._tail.close()
+
+    def read(self) -> LatestState:
+        """The state as it is now; empty if there is no such topic.
+
+        Raises PreconditionError when it has another follower's records.
+        """
+        is_anew, records = self._tail.read()
+        state, self._state = LatestState() if is_anew else self._state, LatestState()
+        try:
+            # all records in order: the newest of each key wins, as in compaction
+            for record in records:
+                state = _after(state, record, self._owner)
+        except PreconditionError:
+            # else the next look would go on behind the record, from no state
+            self._tail.close()
+            raise
+        self._state = state
+        return state
 
 
 def _after(state: LatestState, record: Record, owner: Owner) -> LatestState:

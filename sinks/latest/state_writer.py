@@ -9,7 +9,7 @@ from cdc.log.clients.transactional_writer import TransactionalWriter
 from cdc.log.names import positions_topic
 from cdc.log.settings import LogSettings
 from cdc.sinks.latest import state as states
-from cdc.sinks.latest.state import LatestState, TableRecord
+from cdc.sinks.latest.state import LatestState, StateReader, TableRecord
 from cdc.sinks.owner import Owner
 
 
@@ -24,6 +24,7 @@ class StateWriter:
         self._owner = owner
         self._positions = positions_topic(log.prefix)
         self._writer: TransactionalWriter | None = None
+        self._reader = StateReader(log, self._positions, owner)
         self.state = LatestState()
 
     @property
@@ -31,14 +32,15 @@ class StateWriter:
         return self._writer is not None
 
     def close(self) -> None:
-        """Close the connections; the next transaction opens them again."""
+        """Close the connections; the next transaction or question opens them again."""
+        self._reader.close()
         writer, self._writer = self._writer, None
         if writer:
             writer.close()
 
     def read_state(self) -> LatestState:
-        """The state: the writer's own, or read from the topic."""
-        return self.state if self._writer else states.read(self._log, self._positions, self._owner)
+        """The state: the writer's own, or read on from the topic."""
+        return self.state if self._writer else self._reader.read()
 
     def open_writer(self) -> TransactionalWriter:
         """Open the writer, which fences an older one and aborts its open transaction; then read the state."""
@@ -47,7 +49,9 @@ class StateWriter:
             self._writer = TransactionalWriter(self._log, f"cdc-{self._owner.pipeline}-{self._owner.follower}")
             try:
                 # after fencing: an older writer can change the state no more
-                self.state = states.read(self._log, self._positions, self._owner)
+                self.state = self._reader.read()
+                # from here on it is known
+                self._reader.close()
             except BaseException:
                 self.close()
                 raise

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from cdc.core.errors import RefusedError
+from cdc.core.errors import PreconditionError, RefusedError
 from cdc.log.clients.reader import Reader, Record, read_bounds
+from cdc.log.clients.topic_tail import TopicTail
 from cdc.log.clients.topics import Admin, Topic, ensure_topic
 from cdc.log.clients.transactional_writer import TransactionalWriter
 from cdc.log.settings import LogSettings
@@ -28,11 +29,14 @@ class MatchLog:
         self._topics = topics
         self._writer: TransactionalWriter | None = None
         self._has_topics = False
+        self._position = TopicTail(log, topics.position.name)
+        self._known = Reached()
         self.reached = Reached()
         self.matches = Matches()
 
     def close(self) -> None:
         """Close the connections; the next write opens them again, and looks at the topics."""
+        self._position.close()
         writer, self._writer, self._has_topics = self._writer, None, False
         if writer:
             writer.close()
@@ -50,7 +54,7 @@ class MatchLog:
                 self.store(Reached(self.read_reached().position))
 
     def read_reached(self) -> Reached:
-        """The position and the tables that are current: the writer's own, or read from the topic."""
+        """The position and the tables that are current: the writer's own, or read on from the topic."""
         return self.reached if self._writer else self._read_reached()
 
     def open(self) -> None:
@@ -65,6 +69,8 @@ class MatchLog:
             # after fencing: an older writer can change neither any more
             self.reached = self._read_reached()
             self.matches = Matches(records.to_pair(key) for key in self._read_present())
+            # from here on both are known
+            self._position.close()
         except BaseException:
             self.close()
             raise
@@ -111,11 +117,17 @@ class MatchLog:
             raise
 
     def _read_reached(self) -> Reached:
-        topic, reached = self._topics.position.name, Reached()
-        for record in self._committed(topic):
-            if record.key == records.POSITION_KEY and record.value is not None:
-                reached = records.to_reached(record.value, self._owner, topic)
-        return reached
+        is_anew, found = self._position.read()
+        own = [record.value for record in found if record.key == records.POSITION_KEY and record.value is not None]
+        known, self._known = Reached() if is_anew else self._known, Reached()
+        try:
+            # each of them: one may be another follower's
+            read = [records.to_reached(value, self._owner, self._topics.position.name) for value in own]
+        except PreconditionError:
+            self._position.close()
+            raise
+        self._known = read[-1] if read else known
+        return self._known
 
     def _read_present(self) -> Iterable[bytes]:
         """The keys of the matches that there are: of each key, the newest record counts."""

@@ -21,7 +21,8 @@ from cdc.core.waiting import wait_until
 from cdc.run.pipeline import delta_follower, fed_followers, view_store
 
 POLL_SECONDS: Final = 0.05
-"""Pause between two looks at the follower; a look reads a small file, or asks the index for one document."""
+"""Pause between two looks at the follower: each reads a small file, asks the index for one document, or reads a topic
+of positions on, by clients that stay."""
 
 
 def take_token(connection: Connection) -> str:
