@@ -27,6 +27,7 @@ from cdc.log.spark_options import topic_options
 from cdc.log.transactions import find_covered
 from cdc.run.pipeline import lake_of
 from cdc.run.read.cuts import LakeCut
+from cdc.run.read.shape_watch import ShapeWatch, watch_shape
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.metadata.cuts import Cuts
 from cdc.sinks.lake.metadata.stopped_tables import StoppedTables
@@ -46,6 +47,10 @@ has one of these names is refused."""
 _NAMES: Final = {Op.CREATE: "insert", Op.UPDATE: "update", Op.DELETE: "delete", Op.TRUNCATE: "truncate"}
 NEWER_CUT: Final = "begin at a newer one: after=cdc.cut()"
 BEHIND_CUT: Final = "behind a cut of now: after=cdc.cut()"
+ALTERED: Final = (
+    "start the job anew, once `cdc follow` has applied it, if columns were only added; else, once the table is copied"
+    f" again, with a new checkpoint, {BEHIND_CUT}"
+)
 _RAW: Final = ("key", "value", "headers", "partition", "offset")
 
 
@@ -69,7 +74,8 @@ def open_changes(
     options = topic_options(settings.log, copy.topic, start)
     messages = spark.readStream.format("kafka").options(**options).load().select(*_RAW)
     schema = T.StructType([*row_type(copy.table).fields, *FURTHER.fields])
-    return messages.mapInArrow(partial(_decode, copy=copy, placeholder=placeholder(settings.pipeline.name)), schema)
+    unsent, shape = placeholder(settings.pipeline.name), watch_shape(settings, name, copy.bookmark.lsn)
+    return messages.mapInArrow(partial(_decode, copy=copy, placeholder=unsent, shape=shape), schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,20 +163,21 @@ def skip_covered(records: Iterable[Record], covered: Set[int], start: int) -> in
     return start
 
 
-def _decode(batches: Iterable[pa.RecordBatch], copy: Copy, placeholder: str) -> Iterator[pa.RecordBatch]:
-    decoder, name = Decoder(copy.table, placeholder), copy.table.name
+def _decode(
+    batches: Iterable[pa.RecordBatch], copy: Copy, placeholder: str, shape: ShapeWatch
+) -> Iterator[pa.RecordBatch]:
+    decoder, name, is_checked = Decoder(copy.table, placeholder), copy.table.name, False
     for batch in batches:
         messages = to_messages(copy.topic, batch)
         _check_behind(messages, copy)
-        decoded = decoder.decode(messages)
+        # once a task: all that it reads was there when it was planned
+        if not is_checked and shape.has_news():
+            raise PreconditionError(f"{name}: its columns have changed since the job was started", ALTERED)
+        is_checked, decoded = True, decoder.decode(messages)
         if decoded.refused:
             refusal = decoded.refused[0].refusal
             what = f"{name}: the change at offset {refusal.offset} of {copy.topic} cannot be read: {refusal.reason}"
-            raise PreconditionError(
-                what,
-                "start the job anew if columns were only added; else, once `cdc follow` has copied the table again,"
-                f" with a new checkpoint, {BEHIND_CUT}",
-            )
+            raise PreconditionError(what, ALTERED)
         yield from _to_rows(decoded, messages, copy.table).to_batches()
 
 
