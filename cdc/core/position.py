@@ -105,11 +105,7 @@ class Position:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        offsets = {
-            # JSON's keys are text, partitions are numbers
-            topic: {int(partition): offset for partition, offset in parts.items()}
-            for topic, parts in value["next_offsets"].items()
-        }
+        offsets = _parse_offsets(value["next_offsets"])
         # positions of older versions have no `log_start`, no `beat` and no `cut`, but a `generation`, always 1
         start = LogStart(**value.get("log_start", {}))
         end, lsn, tx_id = value["end_offset"], Lsn(value["lsn"]), value["tx_id"]
@@ -127,11 +123,19 @@ class Bookmark:
 
     `system_identifier` and `timeline` name the history of that LSN (IDENTIFY_SYSTEM, Postgres manual, "Streaming
     Replication Protocol").
+
+    `topic_ends`: the ends of the table's change topic, read before the slot was made. All messages below them belong to
+    commits that the copy has, or to a past that the source has lost: no reader needs them. A partition without an end
+    is read from its beginning. `order_end`: the end of the transaction topic, read before those: the END of a message
+    behind `topic_ends` is at or behind it.
     """
 
     lsn: Lsn
     system_identifier: int
     timeline: int
+    # not compared: a copy is named by its LSN and that LSN's history
+    topic_ends: Offsets = field(default_factory=dict, compare=False)
+    order_end: int = field(default=0, compare=False)
 
     def covers(self, commit: Lsn) -> bool:
         """Does the copy contain a transaction that committed at `commit`?"""
@@ -141,9 +145,21 @@ class Bookmark:
         """Does a position at `commit` contain all of the copy? Before it, the copy is ahead of the position."""
         return self.lsn <= commit
 
-    def as_json(self) -> dict[str, int]:
-        return {"lsn": self.lsn, "system_identifier": self.system_identifier, "timeline": self.timeline}
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "lsn": self.lsn,
+            "system_identifier": self.system_identifier,
+            "timeline": self.timeline,
+            "topic_ends": {topic: dict(parts) for topic, parts in self.topic_ends.items()},
+            "order_end": self.order_end,
+        }
 
     @classmethod
-    def from_json(cls, value: Mapping[str, int]) -> Self:
-        return cls(Lsn(value["lsn"]), value["system_identifier"], value["timeline"])
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        ends = _parse_offsets(value["topic_ends"])
+        return cls(Lsn(value["lsn"]), value["system_identifier"], value["timeline"], ends, value["order_end"])
+
+
+def _parse_offsets(value: Mapping[str, Mapping[str, int]]) -> Offsets:
+    # JSON's keys are text, partitions are numbers
+    return {topic: {int(partition): at for partition, at in parts.items()} for topic, parts in value.items()}

@@ -49,12 +49,16 @@ def stream_options(log: LogSettings, topic: str, offset: int, most: int) -> dict
     }
 
 
-def topic_options(log: LogSettings, start: Offsets) -> dict[str, str]:
-    """Options of a stream of whole topics from these offsets, with the messages' headers."""
+def topic_options(log: LogSettings, topic: str, start: Mapping[int, int]) -> dict[str, str]:
+    """Options of a stream of a whole topic from these offsets of its partitions, with the messages' headers.
+
+    Partitions that are added while the stream runs, or rests, are read from their beginning.
+    """
     return {
         **read_options(log),
-        "assign": json.dumps({topic: sorted(partitions) for topic, partitions in start.items()}),
-        "startingOffsets": _as_text(start),
+        # Spark asks for partitions by an admin client, and assigns them itself: no consumer joins a group
+        "subscribe": topic,
+        "startingOffsets": _as_text({topic: start}),
         "includeHeaders": "true",
     }
 

@@ -121,6 +121,19 @@ def has_confirmed(reader: Reader, topic: str, lsn: Lsn, log_start: LogStart) -> 
     return result
 
 
+def find_covered(reader: Reader, topic: str, start: int, lsn: Lsn) -> frozenset[int]:
+    """The ids of the transactions with an END from the topic's offset `start` on that committed at or below `lsn`."""
+    bounds = reader.beginning([topic])[topic].get(0, 0), reader.end([topic])[topic].get(0, 0)
+    found = set[int]()
+    for record in reader.read(topic, 0, max(start, bounds[0]), bounds[1]):
+        ends = parse_ends(topic, [record.offset], [record.value])
+        if len(ends) and ends.last.lsn > lsn:
+            # commits are in the order of their LSNs
+            break
+        found.update(ends.tx_id.tolist())
+    return frozenset(found)
+
+
 class EndsAbove:
     """The ENDs of commits above an LSN, read lazily; for one thread at a time."""
 

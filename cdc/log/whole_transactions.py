@@ -110,7 +110,7 @@ class RunReader:
         return ReadRun(DecodedBatch(run, found), {**start, **moved})
 
     def forget(self, topic: str) -> None:
-        """Forget a topic that has lost messages: the next read starts anew."""
+        """Drop what was read of a topic, and read no more of it: the next read of it starts anew."""
         self._consumer.forget(topic)
 
     def _find_searches(

@@ -156,19 +156,21 @@ class DeltaFollower:
         if self.cuts.last() is None and tables:
             # tables with a later copy join at the first cut that reaches their bookmark
             lsn = min(table.bookmark.lsn for table in tables.values())
-            position = Position(BEFORE_LOG, lsn, 0, log_start=LogStart(lsn=lsn))
+            position = Position(BEFORE_LOG, lsn, 0, _topic_ends(tables), LogStart(lsn=lsn))
             self.cuts.add(self._cut(tables, position, committed_ms), None)
 
     def start_over(self, start: Callable[[int], LogStart], lsn: Lsn, offsets: Offsets, committed_ms: int) -> None:
-        """Make the copies the first cut of a new capture at this LSN, which continues at these offsets.
+        """Make the copies the first cut of a new capture at this LSN.
 
-        `start`: returns the capture's start in the log, for the offset of its first END.
+        It continues at these offsets, and at the ends of its tables' topics. `start`: returns the capture's start in
+        the log, for the offset of its first END.
         """
         last = self.cuts.last()
         # above every table's offset: after a kill between two commits, one may be ahead of the last cut
         at = max(self.highest_offset(), last.position.end_offset if last else BEFORE_LOG) + 1
-        position = Position(at, lsn, 0, offsets, start(at + 1))
-        self.cuts.add(self._cut(self.tables.select(*ACTIVE), position, committed_ms), last)
+        tables = self.tables.select(*ACTIVE)
+        position = Position(at, lsn, 0, {**offsets, **_topic_ends(tables)}, start(at + 1))
+        self.cuts.add(self._cut(tables, position, committed_ms), last)
 
     def close(self) -> None:
         """Save the indexes for the next process."""
@@ -185,3 +187,8 @@ class DeltaFollower:
         ids = {name: snapshot.table_id for name, snapshot in reached.items()}
         commits = {name: snapshot.commit_id for name, snapshot in reached.items() if snapshot.commit_id}
         return Cut(replace(position, cut=uuid.uuid4().hex), committed_ms, versions, ids, commits)
+
+
+def _topic_ends(tables: Mapping[TableName, LakeTable]) -> Offsets:
+    """Where the log goes on from these tables' copies."""
+    return {topic: ends for table in tables.values() for topic, ends in table.bookmark.topic_ends.items()}

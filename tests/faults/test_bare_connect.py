@@ -3,8 +3,11 @@
 import pytest
 from pyspark.sql import SparkSession
 
+from cdc.columns.netting.transactions import Ends
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.source.catalog import TablesRefusedError
+from cdc.core.position import Offsets, Position
+from cdc.run.capture.heartbeat_chain import HeartbeatChain
 from tests.support.cdc_inprocess import bootstrap, catch_up, verify
 from tests.support.pipelines import MakePipeline
 
@@ -20,8 +23,26 @@ def bare_connect(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+@pytest.fixture
+def remembered(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many commits the chain of heartbeats remembers after each run, once a heartbeat came."""
+    counts, check = list[int](), HeartbeatChain.check
+
+    def look(chain: HeartbeatChain, run: Ends, before: Position, start: Offsets) -> tuple[str | None, Offsets]:
+        checked = check(chain, run, before, start)
+        if checked[0] is not None:
+            counts.append(len(chain._commits))
+        return checked
+
+    monkeypatch.setattr(HeartbeatChain, "check", look)
+    return counts
+
+
 def test_plain_tables_are_followed(
-    make_pipeline: MakePipeline, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+    make_pipeline: MakePipeline,
+    spark: SparkSession,
+    capsys: pytest.CaptureFixture[str],
+    remembered: list[int],
 ) -> None:
     pipeline = make_pipeline(
         "CREATE TABLE items (id int PRIMARY KEY, name text, price numeric(9,2), at timestamptz)",
@@ -38,6 +59,8 @@ def test_plain_tables_are_followed(
     )
     catch_up(pipeline, spark)
     assert verify(pipeline, spark).is_equal
+    assert remembered
+    assert not any(remembered)
 
 
 def test_columns_that_debezium_does_not_send_whole_are_refused(

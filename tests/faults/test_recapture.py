@@ -350,7 +350,7 @@ def test_interrupted_recapture_is_reported_and_repeated(
     drop_slot(pipeline)
     for step in (
         "cdc.run.copy.recapture._drop_old_capture",
-        "cdc.run.copy.recapture._read_log_ends",
+        "cdc.run.copy.recapture._read_ordering_ends",
         "cdc.run.copy.recapture._swap_copies",
     ):
         with monkeypatch.context() as patched:

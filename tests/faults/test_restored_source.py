@@ -18,16 +18,25 @@ from cdc.local.services import down, up, wipe
 from cdc.local.state_dir import Home
 from cdc.log.names import change_topic, transaction_topic
 from cdc.run.pipeline import delta_follower
-from tests.support.cdc_inprocess import bootstrap, catch_up, problems, recapture_all, verify
+from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, problems, recapture_all, verify
 from tests.support.pipelines import Pipeline
 from tests.support.servers_fixture import Servers
 from tests.support.waiting import until
 
 PARTS = {Service.POSTGRES, Service.KAFKA, Service.CONNECT}
-SCHEMA = (
-    "CREATE TABLE things (id int PRIMARY KEY, total numeric(10, 2))",
-    "INSERT INTO things SELECT n, n FROM generate_series(1, 20) AS n",
+NAMES = ("things", "refused", "unlisted")
+SCHEMA = tuple(
+    statement
+    for name in NAMES
+    for statement in (
+        f"CREATE TABLE {name} (id int PRIMARY KEY, total numeric(10, 2))",
+        f"INSERT INTO {name} SELECT n, n FROM generate_series(1, 20) AS n",
+    )
 )
+LATE = NAMES[1:]
+"""Tables that join the new capture later than the others."""
+LOST, REPEATED = 400, 60
+"""Transactions in each of these: of the lost past, and later ones with ids of those."""
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +61,7 @@ def made(home: Home, spark: SparkSession) -> Pipeline:
         password="${env:CDC_TEST_PASSWORD}",
         bootstrap=found.kafka_bootstrap,
         connect_url=found.connect_url,
-        tables=("public.things",),
+        tables=tuple(f"public.{name}" for name in NAMES),
     )
     text = template(values)
     config = home.path.parent / "cdc.yaml"
@@ -75,7 +84,7 @@ def pipeline(made: Pipeline, quicker: None, spark: SparkSession) -> Iterator[Pip
     found.connection.close()
 
 
-def check_report_and_recapture(pipeline: Pipeline, spark: SparkSession, told: str) -> None:
+def check_report_and_recapture(pipeline: Pipeline, spark: SparkSession, told: str, refused: str = "") -> None:
     for verb in (catch_up, bootstrap):
         with pytest.raises(HistoryLostError, match=f"{told}.*`cdc recapture`"):
             verb(pipeline, spark)
@@ -84,8 +93,11 @@ def check_report_and_recapture(pipeline: Pipeline, spark: SparkSession, told: st
     check_old_heartbeats_are_passed(pipeline)
     with session_on(pipeline) as session:
         session.execute("INSERT INTO things SELECT max(id) + 100, 3 FROM things")
-    catch_up(pipeline, spark)
-    assert verify(pipeline, spark).is_equal
+    if refused:
+        catch_up_but_for(pipeline, spark, refused)
+    else:
+        catch_up(pipeline, spark)
+        assert verify(pipeline, spark).is_equal
 
 
 def check_old_heartbeats_are_passed(pipeline: Pipeline) -> None:
@@ -98,14 +110,38 @@ def check_old_heartbeats_are_passed(pipeline: Pipeline) -> None:
 
 
 def test_source_restored_from_backup_is_reported(pipeline: Pipeline, home: Home, spark: SparkSession) -> None:
-    settings, data = pipeline.settings, home.folder("postgres") / "data"
-    down(home, {Service.POSTGRES})
-    subprocess.run(["cp", "-a", str(data), str(data.with_name("backup"))], check=True)
-    up(home, {Service.POSTGRES})
+    """Two tables join the new capture later: they get nothing of the lost past, whose transactions have their ids."""
+    back_up(home)
     with session_on(pipeline) as session:
         session.execute("UPDATE things SET total = 0")
         session.execute("DELETE FROM things WHERE id = 9")
+        first, last = write_late_tables(session, LOST)
     catch_up(pipeline, spark)
+    restore(pipeline, home)
+    pipeline.configure("public.unlisted", "public.other")
+    check_report_and_recapture(pipeline, spark, "the log lacks commits", refused="public.refused")
+    pipeline.configure("public.other", "public.unlisted")
+    with session_on(pipeline) as session:
+        session.execute("DELETE FROM refused WHERE id = 100")
+    bootstrap(pipeline, spark)
+    catch_up(pipeline, spark)
+    with session_on(pipeline) as session:
+        begin, end = write_late_tables(session, REPEATED)
+    assert first < begin < end < last, "the lost past has these ids, too"
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
+
+
+def back_up(home: Home) -> None:
+    data = home.folder("postgres") / "data"
+    down(home, {Service.POSTGRES})
+    subprocess.run(["cp", "-a", str(data), str(data.with_name("backup"))], check=True)
+    up(home, {Service.POSTGRES})
+
+
+def restore(pipeline: Pipeline, home: Home) -> None:
+    """Put the source back to its backup, with rows of its own beyond it, one of which no copy can hold."""
+    settings, data = pipeline.settings, home.folder("postgres") / "data"
     with ConnectClient(settings.connect.url) as client:
         halt(client, settings.connect.connector)
         down(home, {Service.POSTGRES})
@@ -114,9 +150,24 @@ def test_source_restored_from_backup_is_reported(pipeline: Pipeline, home: Home,
         up(home, {Service.POSTGRES})
         with session_on(pipeline) as session:
             session.execute("CREATE TABLE wal AS SELECT n, repeat('x', 1000) FROM generate_series(1, 20000) AS n")
+            session.execute("CREATE TABLE other (id int PRIMARY KEY)")
             session.execute("INSERT INTO things VALUES (200, 2)")
+            session.execute("INSERT INTO refused VALUES (100, 'NaN')")
         client.resume(settings.connect.connector)
-    check_report_and_recapture(pipeline, spark, "the log lacks commits")
+
+
+def write_late_tables(session: "psycopg.Connection[tuple[object, ...]]", count: int) -> tuple[int, int]:
+    """So many transactions, each of both tables; the first and the last one's id."""
+    ids = []
+    for number in range(count):
+        with session.transaction():
+            for name in LATE:
+                statement = f"UPDATE {name} SET total = {count + number} WHERE id = {1 + number % 20}"
+                session.execute(statement.encode())
+            found = session.execute("SELECT pg_current_xact_id()::text").fetchone()
+        assert found is not None
+        ids.append(int(str(found[0])))
+    return ids[0], ids[-1]
 
 
 def test_log_that_lost_its_end_is_reported(pipeline: Pipeline, home: Home, spark: SparkSession) -> None:

@@ -15,16 +15,21 @@ from pathlib import Path
 import httpx
 import polars
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import Row, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 import cdc
 from cdc.core.errors import ConfigurationError, HistoryLostError, PreconditionError, UnreachableError
 from cdc.core.position import parse_lsn
 from cdc.core.table import TableName
+from cdc.run.pipeline import delta_follower
+from cdc.run.read.cuts import LakeCut
 from cdc.sinks.opensearch.layout import index_name
 from cdc.sinks.search.settings import SearchSettings
 from tests.support.cdc_inprocess import bootstrap, catch_up, following
 from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.waiting import until
 
 ACCOUNTS, TOTAL = 20, 2000
 SAVINGS, CHECKING = "public.savings", "public.checking"
@@ -228,3 +233,102 @@ def test_changes_behind_a_cut_are_all_that_its_rows_lack(
     assert all(row["_lsn"] > parse_lsn(cut.lsn) for row in rows)
     moments = [row["_committed_at"] for row in rows]
     assert moments == sorted(moments)
+
+
+THINGS = "public.things"
+
+
+class Job:
+    """A program's own job over the changes of a table, with a checkpoint in `folder`; `rows` has what came."""
+
+    def __init__(self, pipeline: Pipeline, spark: SparkSession, folder: Path) -> None:
+        self._pipeline = pipeline
+        self._spark = spark
+        self._folder = folder
+        self.rows = list[Row]()
+
+    def start(self, after: LakeCut | None = None, *, forever: bool = False) -> StreamingQuery:
+        changes = cdc.changes(self._spark, THINGS, after=after, config=self._pipeline.config)
+        writer = changes.writeStream.foreachBatch(lambda frame, _: self.rows.extend(frame.collect()))
+        timed = writer.trigger(processingTime="200 milliseconds") if forever else writer.trigger(availableNow=True)
+        return timed.option("checkpointLocation", str(self._folder)).start()
+
+    def run(self, after: LakeCut | None = None) -> list[tuple[str, int]]:
+        """Read what there is; the changes that came now, with their ids."""
+        self.rows.clear()
+        self.start(after).awaitTermination()
+        return [(row["_change"], row["id"]) for row in sorted(self.rows, key=lambda row: (row["_lsn"], row["_number"]))]
+
+
+def test_changes_of_a_table_that_was_copied_again(
+    make_pipeline: MakePipeline, spark: SparkSession, environ: Callable[[Pipeline], None], tmp_path: Path
+) -> None:
+    """A copy begins the table's changes anew, whatever the topic still has from before it."""
+    made = "CREATE TABLE things (id int PRIMARY KEY, text text, gone int)"
+    pipeline = make_pipeline(made, tables=(THINGS,), lake_only=True)
+    bootstrap(pipeline, spark)
+    environ(pipeline)
+    old, late, fresh = (Job(pipeline, spark, tmp_path / name) for name in ("old", "late", "fresh"))
+    pipeline.run("INSERT INTO things SELECT n, 'a', n FROM generate_series(1, 3) AS n")
+    catch_up(pipeline, spark)
+    before = cdc.cut(config=pipeline.config)
+    for job in (old, late):
+        assert job.run() == [("insert", 1), ("insert", 2), ("insert", 3)]
+    copy_ahead_of_the_lake(pipeline, spark, old)
+    # right behind the copy: nothing of the table came since
+    cut = cdc.cut(config=pipeline.config)
+    pipeline.run("DELETE FROM things WHERE id = 2")
+    catch_up(pipeline, spark)
+    assert fresh.run(cut) == [("delete", 2)]
+    # one that had read everything before the copy goes on; the other one has a gap
+    assert old.run() == [("delete", 2)]
+    with pytest.raises(StreamingQueryException, match=r"was copied again at .*start it with a new checkpoint"):
+        late.run()
+    with pytest.raises(PreconditionError, match=r"was copied again at .*begin at a newer one"):
+        cdc.changes(spark, THINGS, after=before, config=pipeline.config)
+    check_that_jobs_pass_an_altered_table(pipeline, spark, fresh, tmp_path)
+
+
+def copy_ahead_of_the_lake(pipeline: Pipeline, spark: SparkSession, job: Job) -> None:
+    """Copy the table when the log has changes that the lake has not read; `job` reads them."""
+    pipeline.run(*(f"UPDATE things SET text = 'b{n}' WHERE id = 1" for n in range(5)))
+    read = list[tuple[str, int]]()
+
+    def has_read() -> bool:
+        read.extend(job.run())
+        return len(read) >= 5
+
+    until(has_read, "the log has them", every=0.5)
+    assert read == [("update", 1)] * 5
+    delta_follower(pipeline.settings).tables.stop({TableName.parse(THINGS): "it is altered"})
+    with pytest.raises(PreconditionError, match=f"it is altered → .*`cdc bootstrap --again {THINGS}`"):
+        cdc.changes(spark, THINGS, config=pipeline.config)
+    bootstrap(pipeline, spark, THINGS)
+    catch_up(pipeline, spark)
+
+
+def check_that_jobs_pass_an_altered_table(pipeline: Pipeline, spark: SparkSession, job: Job, folder: Path) -> None:
+    """The job ends at the first row with other columns; its remedy is followed, and works."""
+    told = r"columns have changed.*with a new checkpoint, behind a cut of now"
+    running = job.start(forever=True)
+    pipeline.run("INSERT INTO things VALUES (10, 'a', 10)")
+    until(lambda: any(row["id"] == 10 for row in job.rows), "it runs")
+    pipeline.run(
+        # a date is sent as a number, too
+        "ALTER TABLE things ALTER gone TYPE date USING date '2024-01-01' + gone",
+        "INSERT INTO things VALUES (11, 'b', '2024-02-29')",
+    )
+    with pytest.raises(StreamingQueryException, match=told):
+        running.awaitTermination(120)
+    assert not [row for row in job.rows if row["id"] == 11]
+    with pytest.raises(StreamingQueryException, match=told):
+        job.run()
+    pipeline.run("ALTER TABLE things DROP COLUMN gone", "ALTER TABLE things RENAME text TO note")
+    catch_up(pipeline, spark)
+    with pytest.raises(StreamingQueryException, match="start it with a new checkpoint, behind a cut of now"):
+        job.run()
+    anew, cut = Job(pipeline, spark, folder / "anew"), cdc.cut(config=pipeline.config)
+    assert anew.run(cut) == []
+    pipeline.run("UPDATE things SET note = 'c' WHERE id = 11")
+    catch_up(pipeline, spark)
+    assert anew.run() == [("update", 11)]

@@ -41,7 +41,14 @@ class Reader:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._partitions.close()
+
+    def forget(self, topic: str) -> None:
+        """Ask for the topic's partitions again on next use."""
+        self._partitions.forget(topic)
 
     def beginning(self, topics: Sequence[str]) -> dict[str, dict[int, int]]:
         """Read the first remaining offsets: topic → partition → offset."""
@@ -92,12 +99,37 @@ class Reader:
 def read_bounds(log: LogSettings, topic: str) -> tuple[Offsets, Offsets]:
     """Read the first offsets and the ends of a topic's committed records; waits for commits under way."""
     with Reader(log) as reader, Reader(log, committed=False) as beyond:
-        start, written = reader.beginning([topic]), beyond.end([topic])
-        # a commit is answered before its markers are in every partition, and only these make its records readable
-        deadline = Deadline(SETTLE_SECONDS)
-        while _behind(until := reader.end([topic]), written, topic) and not deadline.is_past:
-            time.sleep(SETTLE_POLL_SECONDS)
+        return read_settled_bounds(reader, beyond, topic)
+
+
+def read_settled_bounds(reader: Reader, beyond: Reader, topic: str) -> tuple[Offsets, Offsets]:
+    """The same by a reader of committed records and one of all."""
+    start, written = reader.beginning([topic]), beyond.end([topic])
+    # a commit is answered before its markers are in every partition, and only these make its records readable
+    deadline = Deadline(SETTLE_SECONDS)
+    while _behind(until := reader.end([topic]), written, topic) and not deadline.is_past:
+        time.sleep(SETTLE_POLL_SECONDS)
     return start, until
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenEnds:
+    """The ends of a log: `order` of its transaction topic, `changes` of change topics."""
+
+    order: int
+    changes: Offsets
+
+
+def read_written_ends(log: LogSettings, order: str, changes: Sequence[str]) -> WrittenEnds:
+    """Read the ends of the transaction topic `order` and of change topics: a message that is written later is behind.
+
+    The END of such a message is at or behind `order`, and behind no end is a message that was there before.
+    """
+    with Reader(log) as reader, Reader(log, committed=False) as beyond:
+        # in this order, and this one of committed records: their changes are all written
+        committed = reader.end([order])[order].get(0, 0)
+        # uncommitted ones included: what a task has written was committed in the source before
+        return WrittenEnds(committed, beyond.end(changes))
 
 
 def _behind(until: Offsets, written: Offsets, topic: str) -> bool:

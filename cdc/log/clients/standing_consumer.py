@@ -15,8 +15,8 @@ from cdc.log.clients.message_columns import to_messages
 from cdc.log.clients.partitions import LogPartition, Partitions
 from cdc.log.settings import LogSettings
 
-MOST_WAITING: Final = 100_000
-"""The most messages of one partition to keep for later runs; with more, the partition is paused."""
+MOST_WAITING_BYTES: Final = 64 * 1024 * 1024
+"""How much to keep for later runs, in all partitions together; with more, those of unwanted topics are paused."""
 REST_SECONDS: Final = 3.0
 """Unassign partitions when idle this long; the next read takes about 0.1 s longer."""
 POLL_SECONDS: Final = 0.2
@@ -25,12 +25,25 @@ POLL_RECORDS: Final = 20_000
 
 @dataclass(slots=True)
 class _Partition:
-    """A partition's messages from `start` to `position`, which are read and not released by `advance`."""
+    """A partition's messages from `start` to `position`, which are read and not released by `advance`.
+
+    `size`: bytes of their keys and values.
+    """
 
     start: int
     position: int
     waiting: deque[Message] = field(default_factory=deque)
+    size: int = 0
     paused: bool = False
+
+    def add(self, message: Message) -> None:
+        self.waiting.append(message)
+        self.size += _size(message)
+
+    def drop_before(self, stop: int) -> None:
+        while self.waiting and (self.waiting[0].offset() or 0) < stop:
+            self.size -= _size(self.waiting.popleft())
+        self.start = max(self.start, stop)
 
 
 class StandingConsumer:
@@ -65,7 +78,7 @@ class StandingConsumer:
             self._begin({place: max(offsets.get(place.partition, 0), first[place]) for place in lost})
 
     def forget(self, topic: str) -> None:
-        """Unassign a topic and drop its messages: it may have been created anew."""
+        """Unassign a topic and drop its messages: it may have been created anew, or somebody else reads it on."""
         own = [place for place in self._places if place.topic == topic]
         if own and not self._resting:
             self._partitions.consumer.incremental_unassign([place.at(0) for place in own])
@@ -98,10 +111,7 @@ class StandingConsumer:
         """Drop messages before these offsets: the next run begins there."""
         for place, each in self._of(topic):
             # a partition without changes of the run stays where it was
-            stop = until.get(place.partition, each.start)
-            while each.waiting and (each.waiting[0].offset() or 0) < stop:
-                each.waiting.popleft()
-            each.start = max(each.start, stop)
+            each.drop_before(until.get(place.partition, each.start))
 
     def starts(self, topic: str) -> dict[int, int]:
         """The offset of the first waiting message: partition → offset."""
@@ -140,7 +150,7 @@ class StandingConsumer:
             own = self._places[message.topic(), message.partition()]  # type: ignore[index]
             own.position = (message.offset() or 0) + 1
             if self._tombstones or message.value() is not None:
-                own.waiting.append(message)
+                own.add(message)
         # markers of transactions come as no message: without the reported end, `behind` would count them for ever
         for place, end in found.ended.items():
             self._places[place].position = max(self._places[place].position, end)
@@ -203,11 +213,16 @@ class StandingConsumer:
         return ((place, each) for place, each in self._places.items() if place.topic == topic)
 
     def _hold_back(self, wanted: Collection[str]) -> None:
+        is_full = sum(each.size for each in self._places.values()) >= MOST_WAITING_BYTES
         for place, each in self._places.items():
-            # never pause wanted topics: a run with more messages in one partition would wait for ever
-            full = len(each.waiting) >= MOST_WAITING and place.topic not in wanted
+            # never pause wanted topics: a run that is larger than the limit would wait for ever
+            full = is_full and place.topic not in wanted
             if full and not each.paused:
                 self._partitions.consumer.pause([place.at(0)])
             elif each.paused and not full:
                 self._partitions.consumer.resume([place.at(0)])
             each.paused = full
+
+
+def _size(message: Message) -> int:
+    return len(message.value() or b"") + len(message.key() or b"")

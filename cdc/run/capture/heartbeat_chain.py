@@ -30,6 +30,8 @@ from cdc.log.settings import LogSettings
 from cdc.log.whole_transactions import RunReader
 
 NEVER: Final = Lsn(2**63 - 1)
+MOST_COMMITS: Final = 100_000
+"""The most LSNs to remember: 800 kB. An older one is looked up in the log, which takes longer and says the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ class HeartbeatChain:
         self._is_linked = verifiable_from == 0
         # LSNs of the commits that this stream has read, ascending: a heartbeat's slot LSN has to be one of them
         self._commits = np.empty(0, np.int64)
+        # without our classes in Connect, heartbeats have no slot LSN, and nobody asks for a commit's
+        self._has_slots = True
 
     def check(self, run: Ends, before: Position, start: Offsets) -> tuple[str | None, Offsets]:
         """Check the heartbeats of a run that follows on `before`.
@@ -70,7 +74,8 @@ class HeartbeatChain:
         Returns the digest of the last one, and the offsets where reading goes on. Raises HistoryLostError when the log
         lacks commits.
         """
-        self._commits = np.concatenate([self._commits, run.lsn])
+        if self._has_slots:
+            self._commits = np.concatenate([self._commits, run.lsn])[-MOST_COMMITS:]
         beating = run.touching(str(self._table.name))
         # the reader would wait for heartbeats that retention has deleted: the ENDs count them
         beating = beating[run.lsn[beating] >= self._verifiable_from]
@@ -99,10 +104,14 @@ class HeartbeatChain:
         return (at < len(self._commits) and bool(self._commits[at] == lsn)) or self._is_confirmed(lsn)
 
     def _forget_confirmed(self, beats: Sequence[CapturedBeat]) -> None:
-        """Forget commits below the last slot LSN: a slot only moves forwards."""
-        slots = [beat.slot_lsn or 0 for captured in beats if (beat := read_beat(captured.text))]
+        """Forget commits below the connector's last slot LSN: a slot only moves forwards. Without one, forget all."""
+        read = [beat for captured in beats if (beat := read_beat(captured.text))]
+        # the toolkit's own have a mark, and never a slot LSN
+        slots = [beat.slot_lsn or 0 for beat in read if beat.mark in {None, START}]
         if slots:
-            self._commits = self._commits[np.searchsorted(self._commits, max(slots)) :]
+            self._has_slots = max(slots) > 0
+            kept = np.searchsorted(self._commits, max(slots)) if self._has_slots else len(self._commits)
+            self._commits = self._commits[kept:]
 
 
 def check_beats(

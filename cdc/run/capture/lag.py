@@ -60,6 +60,8 @@ class LagMeter:
 
     def _age(self, unapplied: Ends, tables: set[str]) -> float:
         """Seconds since the first lacking commit, or since the newest one in the log."""
-        first = next((end for end in unapplied.values() if tables & end.counts.keys()), None)
-        end = first or (self.ends.last if len(self.ends) else None)
-        return self.now - end.committed_ms / 1000 if end else 0.0
+        # by columns: an END as a value costs microseconds, and a follower may lack millions
+        first = [touching[0] for name in tables if len(touching := unapplied.touching(name))]
+        if first:
+            return self.now - float(unapplied.committed_ms[min(first)]) / 1000
+        return self.now - float(self.ends.committed_ms[-1]) / 1000 if len(self.ends) else 0.0

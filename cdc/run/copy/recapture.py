@@ -110,7 +110,7 @@ def recapture(
         # with the connector stopped: a running one would write into a topic that is being deleted
         _remake_ordering_topics(settings, say)
         registered = prepare_capture(settings, connection, tables, say, is_ours=True)
-        start = _read_log_ends(settings, tables)
+        start = _read_ordering_ends(settings)
         context = CopyContext(
             settings, connection, client, spark, [table.name for table in tables], registered, say, progress
         )
@@ -173,14 +173,12 @@ def _remake_ordering_topics(settings: PipelineSettings, say: Say) -> None:
         say(f"made anew, since they have more than one partition: {', '.join(split)}")
 
 
-def _read_log_ends(settings: PipelineSettings, tables: Sequence[Table]) -> tuple[int, Offsets]:
-    """The ends of the transaction topic and of all change topics: the new capture writes behind these."""
-    # a source that was put back gives out its transaction ids again: older heartbeats may have those of new ones
-    names = [
-        *(table.name for table in tables),
-        heartbeat_table(settings.source).name,
-        history_table(settings.source).name,
-    ]
+def _read_ordering_ends(settings: PipelineSettings) -> tuple[int, Offsets]:
+    """The ends of the transaction topic, and of those that no copy has a bookmark for: the new capture writes behind.
+
+    A source that was put back gives out its transaction ids again: older heartbeats may have those of new ones.
+    """
+    names = heartbeat_table(settings.source).name, history_table(settings.source).name
     order, changes = transaction_topic(settings.log.prefix), [change_topic(settings.log.prefix, name) for name in names]
     # including uncommitted messages: the new task ends the old one's open transaction, and writes behind it
     with Reader(settings.log, committed=False) as reader:

@@ -1,8 +1,8 @@
 """Copies tables, each on the exported snapshot of a replication slot, while capture goes on."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from psycopg import Connection
@@ -19,6 +19,8 @@ from cdc.core.errors import PreconditionError, TableRewrittenError, UnreachableE
 from cdc.core.plural import format_count
 from cdc.core.position import Bookmark, format_lsn
 from cdc.core.table import Table, TableName
+from cdc.log.clients.reader import read_written_ends
+from cdc.log.names import change_topic, transaction_topic
 from cdc.progress import SPARKS_ROWS, Progress
 from cdc.run.pipeline import lake_of
 from cdc.run.spark.errors import translate_errors
@@ -125,10 +127,19 @@ def copy_on_temporary_slot(
 
 @dataclass(frozen=True, slots=True)
 class BookmarkedSnapshot:
-    """A snapshot that any session can read while `keeper` lives, and its place in the log."""
+    """A snapshot that any session can read while `keeper` lives, and its place in the log.
+
+    `topics`: each table's change topic. `bookmark` has the ends of all of them.
+    """
 
     keeper: SharedSnapshot
     bookmark: Bookmark
+    topics: Mapping[TableName, str]
+
+    def bookmark_of(self, table: TableName) -> Bookmark:
+        """The bookmark of one table's copy."""
+        topic = self.topics[table]
+        return replace(self.bookmark, topic_ends={topic: self.bookmark.topic_ends[topic]})
 
 
 @contextmanager
@@ -143,7 +154,10 @@ def _open_snapshot(
     names = [table.name for table in tables]
     # before the slot: a rewrite in between changes the file, and the snapshot would show an empty table
     before = files(context.connection, names)
-    src = context.settings.source
+    src, log = context.settings.source, context.settings.log
+    topics = {name: change_topic(log.prefix, name) for name in names}
+    # before the slot, too: what the log has by now is in the snapshot, whatever the slot waits for
+    ends = read_written_ends(log, transaction_topic(log.prefix), [*topics.values()])
     with (
         slot.open_slot_snapshot(src, slot_name, temporary=temporary) as snapshot,
         source.open_connection(src, autocommit=False) as keeping,
@@ -152,7 +166,8 @@ def _open_snapshot(
         # the schema history holds changes after the snapshot only
         if catalog.examine(keeping, names, src.choices).tables != list(tables):
             raise TableRewrittenError("a table's columns changed while its copy began", "start again")
-        yield BookmarkedSnapshot(keeper, snapshot.bookmark)
+        bookmark = replace(snapshot.bookmark, topic_ends=ends.changes, order_end=ends.order)
+        yield BookmarkedSnapshot(keeper, bookmark, topics)
 
 
 def _tell_once(say: Callable[[str], None]) -> OnLock:
@@ -213,7 +228,7 @@ def _copy_tables(
                 with translate_errors(f"the copy of {table.name}"):
                     files = copy_table(spark, readers, table, pages, LakeCopyWriter(table, storage), watch)
             # one commit with the bookmark in it: after a kill, only tables without a bookmark are copied
-            follower.load(table, files, snapshot.bookmark)
+            follower.load(table, files, snapshot.bookmark_of(table.name))
         except PreconditionError as refusal:
             # the other tables are copied all the same
             copied.refused[table.name] = refusal

@@ -28,6 +28,7 @@ from cdc.run.capture.progress_check import REPAIR_SECONDS
 from cdc.run.copy.resync_queue import ResyncQueue
 from cdc.run.follow.stop_requests import StopRequests
 from cdc.run.lease import COPIES, is_lease_held
+from cdc.run.pipeline import delta_follower
 from cdc.run.tables import problems
 from cdc.run.tables.schema_check import find_changed_tables, find_unlogged_changes, read_followed_tables
 from cdc.run.tables.selection import find_new_tables
@@ -51,6 +52,8 @@ class CaptureMonitor:
         self._settings = settings
         self._stops = stops
         self._resyncs = resyncs
+        # opened once: a look every few seconds at all tables of a lake would cost more than following it
+        self._lake = delta_follower(settings)
         self._target = target
         self._say = say
         self._look = CaptureObserver(settings.source, settings.log, settings.pipeline.name)
@@ -96,7 +99,7 @@ class CaptureMonitor:
     def _check_schema(self) -> None:
         """Request stops of changed tables, and copies of new ones."""
         self._stop(find_unlogged_changes(self._settings))
-        self._resyncs.request(find_new_tables(self._settings))
+        self._resyncs.request(find_new_tables(self._settings, self._lake))
 
     def _stop(self, failures: Mapping[TableName, CdcError]) -> None:
         self._stops.request({name: failure.what for name, failure in failures.items()})

@@ -146,7 +146,7 @@ def _check_source(
     try:
         check_history(settings)
         stops.request({name: failure.what for name, failure in find_unlogged_changes(settings).items()})
-        resyncs.request(find_new_tables(settings))
+        resyncs.request(find_new_tables(settings, lake))
     except UnreachableError as error:
         say(f"following what the log has; {error.what}")
 

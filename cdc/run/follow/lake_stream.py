@@ -12,7 +12,7 @@ from cdc.columns.netting.transactions import Ends, cut_runs, drop_applied
 from cdc.core.errors import TopicLostError
 from cdc.core.position import BEFORE_LOG, Offsets, Position
 from cdc.core.table import Table, TableName
-from cdc.core.table_state import ACTIVE, Followed
+from cdc.core.table_state import ACTIVE, Followed, Joining
 from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic, transaction_topic
 from cdc.log.settings import LogSettings
@@ -184,7 +184,7 @@ class LakeStream:
 
     def _apply(self, runs: Sequence[Ends]) -> None:
         """Read each run while the one before it is committed: Spark's tasks leave the driver's core free."""
-        self._position = self._joiner.join(self._position, self._steps)
+        self._position = self._join_tables()
         for run in runs:
             start = self._apply_schema_changes(run, self._position.next_offsets)
             # before anything of the run is applied: a log without some commits is followed only up to the gap
@@ -204,6 +204,15 @@ class LakeStream:
             self._committing = self._commit_thread.submit(self._commit, read, BatchProgress(position, changes))
             # this run reaches the furthest table: from here on no table is ahead of the position
             self._position, self._furthest = position, BEFORE_LOG
+
+    def _join_tables(self) -> Position:
+        """Join the tables that were copied meanwhile; one whose topic has lost what it needs is stopped."""
+        while True:
+            try:
+                return self._joiner.join(self._position, self._steps)
+            except TopicLostError as lost:
+                joining = [table.table for table in self._follower.tables.select(Joining).values()]
+                self._stop_table_of(lost, joining, self._position.next_offsets)
 
     def _commit(self, read: ReadRun | ReadLargeRun, progress: BatchProgress) -> bool:
         applied = self._follower.apply(read.batch, progress.position)

@@ -66,6 +66,9 @@ class LargeRunReader:
 
         A topic is read from its offsets in `start`, or from its beginning without any. Raises as `RunReader.read` does.
         """
+        # its own reads of other topics would fetch these beside, for nobody
+        for table in wanted:
+            self._small.forget(table.topic)
         parts_of = self._read_parts(run, wanted, start)
         alone = {w.table.name: parts_of[w.topic] for w in wanted if all(part.is_complete for part in parts_of[w.topic])}
         others = [w for w in wanted if w.table.name not in alone]

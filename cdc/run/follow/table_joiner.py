@@ -44,7 +44,8 @@ class TableJoiner:
         the stream                                 │──3 reads the table with all others──▶
 
     A cut that named the table before step 1 would show it without the changes between C and P. A bookmark above P
-    needs no replay: the follower skips what the copy already holds.
+    needs no replay: the follower skips what the copy already holds. Its topic is read from the ends that its bookmark
+    has: what lies below them is never read again.
     """
 
     def __init__(
@@ -71,6 +72,10 @@ class TableJoiner:
             steps.await_commit()
             # asked again: a table may have been stopped or copied during that commit
             joining = self._tables.select(Joining)
+            # in place of any offset of an older copy, which may be far behind, of a lost past, or of a topic that was
+            # made anew since
+            ends = {topic: at for s in joining.values() for topic, at in s.bookmark.topic_ends.items()}
+            position = replace(position, next_offsets={**position.next_offsets, **ends})
             late = {name: s.bookmark for name, s in joining.items() if not s.bookmark.covers(position.lsn)}
             if late:
                 position = self._replay(late, position, steps)
@@ -88,7 +93,6 @@ class TableJoiner:
         with Reader(self._log) as reader:
             # without duplicates: an END that was delivered twice would promise twice as many changes
             ends = drop_applied(ends_between(reader, transaction_topic(self._log.prefix), since, position), None)
-        # a stopped table was read no further since, and its new copy is younger; a topic without an offset is unread
         topics = {change_topic(self._log.prefix, name) for name in late}
         offsets: Offsets = {topic: at for topic, at in position.next_offsets.items() if topic in topics}
         for stretch, names in _split_at_bookmarks(ends, late):

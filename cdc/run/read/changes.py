@@ -1,6 +1,7 @@
 """The changes of one table as a streaming DataFrame, for a program's own Structured Streaming job."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -16,17 +17,20 @@ from cdc.columns.netting.changes import Decoded, Messages, Op
 from cdc.columns.values.spark_types import row_type
 from cdc.config.settings import PipelineSettings
 from cdc.connect.capture.debezium_properties import placeholder
-from cdc.core.errors import PreconditionError
-from cdc.core.position import parse_lsn
+from cdc.core.errors import HistoryLostError, PreconditionError, UnreachableError
+from cdc.core.position import Bookmark, format_lsn, parse_lsn
 from cdc.core.table import Table, TableName
 from cdc.log.clients.message_columns import NEW_KEY_HEADER, OLD_KEY_HEADER
-from cdc.log.clients.reader import Reader
-from cdc.log.names import change_topic
+from cdc.log.clients.reader import Reader, Record, read_settled_bounds
+from cdc.log.names import change_topic, transaction_topic
 from cdc.log.spark_options import topic_options
+from cdc.log.transactions import find_covered
 from cdc.run.pipeline import lake_of
 from cdc.run.read.cuts import LakeCut
+from cdc.run.read.shape_watch import ShapeWatch, watch_shape
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.metadata.cuts import Cuts
+from cdc.sinks.lake.metadata.stopped_tables import StoppedTables
 
 FURTHER: Final = T.StructType(
     [
@@ -41,6 +45,12 @@ FURTHER: Final = T.StructType(
 """The columns behind those of the table. No column of a followed table can be mistaken for one of them: a table that
 has one of these names is refused."""
 _NAMES: Final = {Op.CREATE: "insert", Op.UPDATE: "update", Op.DELETE: "delete", Op.TRUNCATE: "truncate"}
+NEWER_CUT: Final = "begin at a newer one: after=cdc.cut()"
+BEHIND_CUT: Final = "behind a cut of now: after=cdc.cut()"
+ALTERED: Final = (
+    "start the job anew, once `cdc follow` has applied it, if columns were only added; else, once the table is copied"
+    f" again, with a new checkpoint, {BEHIND_CUT}"
+)
 _RAW: Final = ("key", "value", "headers", "partition", "offset")
 
 
@@ -50,53 +60,137 @@ def open_changes(
     """The changes of a table, each once, those of one key in the order of their commits.
 
     Columns: those of the table, then FURTHER. A delete has the key's columns only, a truncate none. An update of a key
-    is a delete and an insert. From the oldest change that the log has, or behind a cut: with the cut's rows, that is
-    everything. Spark's checkpoint keeps the place.
+    is a delete and an insert. From the table's copy on, or behind a cut: with the cut's rows, that is everything.
+    Spark's checkpoint keeps the place. The order of a key ends where its topic gets further partitions.
 
-    Raises PreconditionError for a table that has no copy in the lake, or a column of FURTHER.
+    Raises PreconditionError for a table that has no copy in the lake, is stopped, or has a column of FURTHER, and for a
+    cut from before the copy; HistoryLostError when the topic was made anew since.
     """
-    table = _read_table(settings, name)
-    topic = change_topic(settings.log.prefix, name)
-    options = topic_options(settings.log, _start(settings, topic, after))
+    copy = _read_copy(settings, name)
+    if after is not None:
+        copy = replace(copy, offsets=_find_place(settings, copy, after))
+    with Reader(settings.log) as reader, Reader(settings.log, committed=False) as beyond:
+        start = find_start(reader, beyond, transaction_topic(settings.log.prefix), copy)
+    options = topic_options(settings.log, copy.topic, start)
     messages = spark.readStream.format("kafka").options(**options).load().select(*_RAW)
-    unsent = placeholder(settings.pipeline.name)
-    schema = T.StructType([*row_type(table).fields, *FURTHER.fields])
-    return messages.mapInArrow(partial(_decode, table=table, topic=topic, placeholder=unsent), schema)
+    schema = T.StructType([*row_type(copy.table).fields, *FURTHER.fields])
+    unsent, shape = placeholder(settings.pipeline.name), watch_shape(settings, name, copy.bookmark.lsn)
+    return messages.mapInArrow(partial(_decode, copy=copy, placeholder=unsent, shape=shape), schema)
 
 
-def _read_table(settings: PipelineSettings, name: TableName) -> Table:
-    log = layout.open_owned_log(lake_of(settings), name)
-    table = layout.table_of(log.snapshot) if log else None
-    if table is None:
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A table's copy in the lake, and its place in the log. `offsets`: where the changes behind it, or a cut, begin."""
+
+    table: Table
+    id: str
+    bookmark: Bookmark
+    topic: str
+    offsets: Mapping[int, int]
+
+
+def _read_copy(settings: PipelineSettings, name: TableName) -> Copy:
+    lake, topic = lake_of(settings), change_topic(settings.log.prefix, name)
+    log = layout.open_owned_log(lake, name)
+    table, mark = (layout.table_of(log.snapshot), layout.bookmark(lake, log.snapshot)) if log else (None, None)
+    if log is None or table is None or mark is None:
         raise PreconditionError(f"the lake has no copy of {name}", "list it in source.tables, and run `cdc bootstrap`")
+    if stop := StoppedTables(lake).by_id().get(log.snapshot.table_id):
+        # what comes may be of other columns already
+        raise PreconditionError(str(stop), stop.remedy)
     if taken := {*table.column_names} & {*FURTHER.names}:
         raise PreconditionError(f"{name} has a column {min(taken)}, which the stream of changes has, too", "rename it")
-    return table
+    return Copy(table, log.snapshot.table_id, mark, topic, mark.topic_ends.get(topic, {}))
 
 
-def _start(settings: PipelineSettings, topic: str, after: LakeCut | None) -> dict[str, dict[int, int]]:
-    """The first offset of each partition."""
-    with Reader(settings.log) as reader:
-        first = reader.beginning([topic])
-    if after is None:
-        return first
-    cut = Cuts(lake_of(settings)).find_newest(lsn=parse_lsn(after.lsn))
-    if cut is None:
-        raise PreconditionError(f"the lake no longer has the cut at {after.lsn}", "begin at a newer one")
-    read = cut.position.next_offsets.get(topic, {})
-    return {topic: {partition: max(read.get(partition, 0), at) for partition, at in first[topic].items()}}
+def _find_place(settings: PipelineSettings, copy: Copy, after: LakeCut) -> Mapping[int, int]:
+    """Where the changes behind a cut begin."""
+    lsn, name = parse_lsn(after.lsn), str(copy.table.name)
+    cut = Cuts(lake_of(settings)).find_newest(lsn=lsn)
+    # behind an older one, changes would come that the rows of `after` have
+    if cut is None or cut.position.lsn != lsn:
+        raise PreconditionError(f"the lake no longer has the cut at {after.lsn}", NEWER_CUT)
+    if name not in cut.versions:
+        raise PreconditionError(f"the cut at {after.lsn} has no {name}", NEWER_CUT)
+    # in between, it may have had changes that no message tells of, or other columns
+    if cut.ids.get(name, copy.id) != copy.id or not copy.bookmark.is_reached_by(cut.position.lsn):
+        at = format_lsn(copy.bookmark.lsn)
+        raise PreconditionError(f"{name} was copied again at {at}, behind the cut at {after.lsn}", NEWER_CUT)
+    read = cut.position.next_offsets.get(copy.topic, {})
+    return {at: max(read.get(at, 0), copy.offsets.get(at, 0)) for at in read.keys() | copy.offsets.keys()}
 
 
-def _decode(batches: Iterable[pa.RecordBatch], table: Table, topic: str, placeholder: str) -> Iterator[pa.RecordBatch]:
-    decoder = Decoder(table, placeholder)
+def find_start(reader: Reader, beyond: Reader, order: str, copy: Copy) -> Mapping[int, int]:
+    """The first offset of each partition: behind the place, and behind the messages that the copy has beyond it.
+
+    `order`: the transaction topic. `beyond` reads uncommitted records, too. Raises PreconditionError when the table has
+    no topic, HistoryLostError when that was made anew, UnreachableError when a commit of the capture takes long.
+    """
+    topic, mark = copy.topic, copy.bookmark
+    _check_reaches(topic, copy, beyond.end([topic])[topic])
+    bounds = read_settled_bounds(reader, beyond, topic)
+    first, end = (each[topic] for each in bounds)
+    start = {partition: max(copy.offsets.get(partition, 0), at) for partition, at in first.items()}
+    # a copy's ends count what was not committed yet, and Spark takes a start beyond the committed end for lost data
+    if any(at > end[partition] for partition, at in start.items()):
+        raise UnreachableError(f"{topic}: a transaction of the capture is still open", "try again in a moment")
+    covered = find_covered(reader, order, mark.order_end, mark.lsn)
+    return {
+        partition: skip_covered(reader.read(topic, partition, at, end[partition]), covered, at) if covered else at
+        for partition, at in start.items()
+    }
+
+
+def _check_reaches(topic: str, copy: Copy, ends: Mapping[int, int]) -> None:
+    """Raise when the topic is gone, or ends before the place."""
+    if not ends:
+        raise PreconditionError(f"there is no topic {topic}", "run `cdc bootstrap`")
+    if gone := [partition for partition, at in copy.offsets.items() if at > ends.get(partition, 0)]:
+        name = copy.table.name
+        raise HistoryLostError(
+            f"{topic} ends at {ends.get(gone[0], 0)}, before {copy.offsets[gone[0]]}: it was made anew",
+            f"copy {name} again with `cdc bootstrap --again {name}`, and begin behind that",
+        )
+
+
+def skip_covered(records: Iterable[Record], covered: Set[int], start: int) -> int:
+    """The offset behind the first of these records, as far as they belong to the `covered` transactions."""
+    # a partition is in commit order: whatever a copy has comes first
+    for record in records:
+        if record.value is not None and _decode_envelope(record.value).source.txId not in covered:
+            break
+        start = record.offset + 1
+    return start
+
+
+def _decode(
+    batches: Iterable[pa.RecordBatch], copy: Copy, placeholder: str, shape: ShapeWatch
+) -> Iterator[pa.RecordBatch]:
+    decoder, name, is_checked = Decoder(copy.table, placeholder), copy.table.name, False
     for batch in batches:
-        messages = to_messages(topic, batch)
-        decoded = decoder.decode(messages)
+        messages = to_messages(copy.topic, batch)
+        _check_behind(messages, copy)
+        # once a task: all that it reads was there when it was planned
+        if not is_checked and shape.has_news():
+            raise PreconditionError(f"{name}: its columns have changed since the job was started", ALTERED)
+        is_checked, decoded = True, decoder.decode(messages)
         if decoded.refused:
             refusal = decoded.refused[0].refusal
-            what = f"{table.name}: the change at offset {refusal.offset} of {topic} cannot be read: {refusal.reason}"
-            raise PreconditionError(what, "start the job anew if the table's columns have changed")
-        yield from _to_rows(decoded, messages, table).to_batches()
+            what = f"{name}: the change at offset {refusal.offset} of {copy.topic} cannot be read: {refusal.reason}"
+            raise PreconditionError(what, ALTERED)
+        yield from _to_rows(decoded, messages, copy.table).to_batches()
+
+
+def _check_behind(messages: Messages, copy: Copy) -> None:
+    """Raise PreconditionError for a message from before the copy: only a checkpoint of an older job leads there."""
+    ends = copy.bookmark.topic_ends.get(copy.topic, {})
+    for partition, end in ends.items():
+        if np.any((messages.partition == partition) & (messages.offset < end)):
+            raise PreconditionError(
+                f"{copy.table.name} was copied again at {format_lsn(copy.bookmark.lsn)}, and this job has not read all"
+                " changes before that: they may be of other columns, and not all that happened",
+                f"start it with a new checkpoint, {BEHIND_CUT}",
+            )
 
 
 def to_messages(topic: str, batch: pa.RecordBatch) -> Messages:
@@ -117,6 +211,7 @@ def to_messages(topic: str, batch: pa.RecordBatch) -> Messages:
 class _Source(msgspec.Struct):
     lsn: int
     ts_ms: int
+    txId: int | None = None
 
 
 class _Envelope(msgspec.Struct):

@@ -9,7 +9,6 @@ from cdc.connect.source import catalog
 from cdc.connect.source import connection as source
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
-from cdc.run.pipeline import delta_follower
 from cdc.sinks.lake.follower import DeltaFollower
 
 
@@ -43,12 +42,15 @@ def list_held_by(settings: PipelineSettings, lake: DeltaFollower, followers: Col
     }
 
 
-def find_new_tables(settings: PipelineSettings) -> set[TableName]:
-    """Ask the source for new tables that a pattern names."""
+def find_new_tables(settings: PipelineSettings, lake: DeltaFollower) -> set[TableName]:
+    """Ask the source for new tables that a pattern names.
+
+    `lake`: one for all looks of a process, since each open table costs requests to open.
+    """
     if not settings.selection.has_patterns:
         return set()
     with source.open_connection(settings.source) as connection:
-        return find_uncopied(connection, settings, delta_follower(settings))
+        return find_uncopied(connection, settings, lake)
 
 
 def find_uncopied(connection: Connection, settings: PipelineSettings, lake: DeltaFollower) -> set[TableName]:

@@ -1,8 +1,8 @@
 """Waits until a follower has everything committed up to an LSN, and checks that somebody follows it."""
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import PreconditionError
@@ -11,9 +11,9 @@ from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import TableName
 from cdc.core.table_state import Joining
 from cdc.core.waiting import Deadline
+from cdc.log.changes_behind import ChangesBehind
 from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
-from cdc.log.transactions import log_bounds, read_ends_between
 from cdc.run.lease import is_lease_held
 from cdc.run.pipeline import delta_follower
 from cdc.run.tables.selection import list_followed
@@ -31,20 +31,11 @@ Check = Callable[[], None]
 """Called between two looks; raises CdcError when further waiting is in vain."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Missing:
-    """Changes up to an LSN that are in the log and not in a follower; `is_whole` once the log has passed the LSN."""
-
-    changes: int
-    is_whole: bool
-
-
 def check_followed(settings: PipelineSettings, followers: Mapping[str, ReadPosition], lsn: Lsn) -> None:
     """Raise PreconditionError for a follower that lacks changes up to `lsn` while nobody follows it on this machine."""
     for name, read_position in followers.items():
-        # lease first: a `cdc follow` may catch up and end in between, and then the position is new enough
-        if not is_lease_held(settings, name):
-            _check_not_behind(settings, name, read_position(), lsn)
+        with _open_log(settings, lsn) as behind:
+            _check_followed(settings, name, read_position, behind)
 
 
 def wait_for_lsn(
@@ -57,20 +48,21 @@ def wait_for_lsn(
     """
     longest = PATIENCE_SECONDS if patience is None else patience
     deadline = Deadline(longest)
-    while True:
-        position = read_position()
-        if position is not None and _has_reached(settings, position, lsn):
-            return position
-        if patience is None:
-            check_followed(settings, {name: read_position}, lsn)
-        if deadline.is_past:
-            at = format_lsn(position.lsn) if position else "no position"
-            raise PreconditionError(
-                f"follower {name} is at {at} and has not reached {format_lsn(lsn)} in {longest:.0f} s",
-                "is `cdc follow` running?",
-            )
-        check()
-        time.sleep(POLL_SECONDS)
+    with _open_log(settings, lsn) as behind:
+        while True:
+            position = read_position()
+            if position is not None and _has_reached(position, behind):
+                return position
+            if patience is None:
+                _check_followed(settings, name, read_position, behind)
+            if deadline.is_past:
+                at = format_lsn(position.lsn) if position else "no position"
+                raise PreconditionError(
+                    f"follower {name} is at {at} and has not reached {format_lsn(lsn)} in {longest:.0f} s",
+                    "is `cdc follow` running?",
+                )
+            check()
+            time.sleep(POLL_SECONDS)
 
 
 def wait_for_tables(
@@ -85,11 +77,13 @@ def wait_for_tables(
     PreconditionError as `wait_for_lsn` does.
     """
     longest = PATIENCE_SECONDS if patience is None else patience
-    deadline = Deadline(longest)
+    # one for all looks: the tables that have joined stay open
+    deadline, lake, missing = Deadline(longest), delta_follower(settings), dict[str, list[TableName]]()
     while True:
         # positions first: a later cut has more tables, never fewer
         positions = {name: read_position() for name, read_position in followers.items()}
-        lake = delta_follower(settings)
+        lake.cuts.invalidate()
+        lake.tables.look_again([table for tables in missing.values() for table in tables])
         missing = {
             name: [table for table in _find_missing_tables(settings, lake, name, at) if table in asked]
             for name, at in positions.items()
@@ -115,30 +109,30 @@ def _find_missing_tables(
     return sorted(absentee for absentee, s in absent.items() if settings.holds_table(name, s.table))
 
 
-def _has_reached(settings: PipelineSettings, position: Position, lsn: Lsn) -> bool:
-    if position.lsn > lsn:
+@contextmanager
+def _open_log(settings: PipelineSettings, lsn: Lsn) -> Iterator[ChangesBehind]:
+    """The changes of the followed tables up to an LSN, as the log has them; read on from look to look."""
+    tables = frozenset(map(str, list_followed(settings, delta_follower(settings))))
+    with Reader(settings.log) as reader:
+        yield ChangesBehind(reader, transaction_topic(settings.log.prefix), tables, lsn)
+
+
+def _has_reached(position: Position, behind: ChangesBehind) -> bool:
+    if position.lsn > behind.lsn:
         return True
-    missing = _count_missing(settings, position, lsn)
-    return missing.is_whole and not missing.changes
+    lacking = behind.count(position)
+    return lacking.is_whole and not lacking.changes
 
 
-def _check_not_behind(settings: PipelineSettings, name: str, position: Position | None, lsn: Lsn) -> None:
-    changes = _count_missing(settings, position, lsn).changes if position else None
+def _check_followed(settings: PipelineSettings, name: str, read_position: ReadPosition, behind: ChangesBehind) -> None:
+    # lease first: a `cdc follow` may catch up and end in between, and then the position is new enough
+    if is_lease_held(settings, name):
+        return
+    position = read_position()
+    changes = behind.count(position).changes if position else None
     if changes != 0:
         what = "holds nothing yet" if changes is None else f"is {format_count(changes, 'change')} behind"
         raise PreconditionError(
             f"follower {name} {what}, and no `cdc follow` runs on this machine",
             "run `cdc follow`, or say how long to wait for another machine's with --wait",
         )
-
-
-def _count_missing(settings: PipelineSettings, position: Position, lsn: Lsn) -> _Missing:
-    topic = transaction_topic(settings.log.prefix)
-    with Reader(settings.log) as reader:
-        _, behind = log_bounds(reader, topic, position.log_start)
-        ends = read_ends_between(reader, topic, position.end_offset + 1, behind, position.log_start)
-    changes = sum(
-        ends.where(ends.lsn <= lsn).counts(map(str, list_followed(settings, delta_follower(settings)))).values()
-    )
-    # ENDs come in the order of their LSNs: after one above `lsn`, none at or below it comes
-    return _Missing(changes, bool(len(ends)) and bool(ends.lsn[-1] > lsn))

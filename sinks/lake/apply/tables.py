@@ -116,6 +116,12 @@ class LakeTables:
             self._writers.pop(name, None)
             self._lost.pop(name, None)
 
+    def look_again(self, names: Iterable[TableName]) -> None:
+        """See what other processes have stopped since, and reopen these tables and the stopped ones on next use."""
+        self._stopped.invalidate()
+        # a stopped one may have a new copy by now
+        self.forget([*names, *(stop.name for stop in self.stops())])
+
     def list_open(self) -> list[tuple[TableName, TableWriter]]:
         """The tables opened so far; safe beside the thread that opens tables."""
         return list(self._writers.items())

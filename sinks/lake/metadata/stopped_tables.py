@@ -74,6 +74,10 @@ class StoppedTables:
                 # another dict: threads may read the old one
                 self._cached = {**known, **{stop.table_id: stop for stop in fresh}}
 
+    def invalidate(self) -> None:
+        """Read the stops anew on next use: another process may be the lake's writer."""
+        self._cached = None
+
     def by_id(self) -> Mapping[str, StoppedTable]:
         """All stops by the Delta table's id; read once, as only the lake's writer adds stops."""
         if self._cached is None:

@@ -175,7 +175,8 @@ def _conflict_error(name: TableName) -> RefusedError:
 def _describe_table(
     table: Table, bookmark: Bookmark, log: DeltaLog | None, properties: Mapping[str, str], *, anew: bool
 ) -> list[Action]:
-    source = {"system_identifier": bookmark.system_identifier, "timeline": bookmark.timeline}
+    # its LSN is a `txn` action
+    source = {name: value for name, value in bookmark.as_json().items() if name != "lsn"}
     own = {TABLE_PROPERTY: json.dumps(table.as_json()), SOURCE_PROPERTY: json.dumps(source), **properties}
     schema, name = arrow_schema(table), str(table.name)
     if log is None:

@@ -2,7 +2,7 @@
 
 import json
 
-from cdc.core.position import BEFORE_LOG, LogStart, Lsn, Position
+from cdc.core.position import BEFORE_LOG, Bookmark, LogStart, Lsn, Position
 from cdc.sinks.lake.layout import Lake
 from cdc.sinks.opensearch import layout
 
@@ -13,6 +13,13 @@ def test_a_position_is_read_as_it_was_written() -> None:
     written = json.loads(json.dumps(POSITION.as_json()))
     assert Position.from_json(written) == POSITION
     assert Position.from_json(written).cut == "cut"
+
+
+def test_a_bookmark_is_read_as_it_was_written() -> None:
+    written = Bookmark(Lsn(70), 4711, 2, {"topic": {0: 8, 11: 9}}, 33)
+    read = Bookmark.from_json(json.loads(json.dumps(written.as_json())))
+    # a copy is named by its LSN alone: the place in the log is no part of the comparison
+    assert (read, read.topic_ends, read.order_end) == (written, written.topic_ends, 33)
 
 
 def test_positions_of_earlier_versions_are_read() -> None:

@@ -2,6 +2,9 @@
 
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from cdc.columns.netting.changes import Messages
 from cdc.core.change import CommitOrder, Insert
@@ -16,9 +19,9 @@ def table(name: str) -> Table:
     return Table(TableName("public", name), (Column("id", Kind.INTEGER), Column("was", Kind.TEXT)), ("id",))
 
 
-def inserts(of: Table, transactions: Sequence[int]) -> list[Messages]:
+def inserts(of: Table, transactions: Sequence[int], was: str = "x") -> list[Messages]:
     """One inserted row a transaction, each a message."""
-    changes = [Insert(of.name, CommitOrder(rank, 1), (rank,), {"id": rank, "was": "x"}) for rank in transactions]
+    changes = [Insert(of.name, CommitOrder(rank, 1), (rank,), {"id": rank, "was": was}) for rank in transactions]
     whole = messages(of, changes, 1)[0]
     return [whole.slice(at, at + 1) for at in range(len(whole))]
 
@@ -31,13 +34,20 @@ class LogInMemory:
         self._start: dict[str, int] = {}
         self._news = news
         self.began: dict[str, int] = {}
+        self.most_waiting: dict[str, int] = {}
         self.reads = 0
+
+    def put(self, topic: str, found: Sequence[Messages]) -> None:
+        """Make this the topic's content, from offset 0 on."""
+        self._topics[topic] = [replace(each, offset=np.full(len(each), at, np.int64)) for at, each in enumerate(found)]
 
     def seek(self, topic: str, offsets: Mapping[int, int]) -> None:
         self._start[topic] = self.began[topic] = offsets.get(0, 0)
 
     def waiting(self, topic: str) -> int:
-        return len(self._waiting(topic))
+        found = len(self._waiting(topic))
+        self.most_waiting[topic] = max(self.most_waiting.get(topic, 0), found)
+        return found
 
     def messages(self, topic: str) -> Messages:
         found = self._waiting(topic)
@@ -65,6 +75,9 @@ class LogInMemory:
 
     def discover(self, topic: str) -> int:
         return 1
+
+    def forget(self, topic: str) -> None:
+        """The next read seeks anyway."""
 
     def check_alive(self) -> None:
         """It is."""

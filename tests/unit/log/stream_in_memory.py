@@ -82,12 +82,15 @@ def follower_of(lake: PlacedLake) -> DeltaFollower:
     return DeltaFollower(DeltaSettings(kind="delta", path=lake.path), lake, lake.indexes / "index")
 
 
-def copy(lake: PlacedLake, of: Table, lsn: int) -> None:
-    """A copy of what was there at this LSN, made by another hand, as `cdc bootstrap` or the renewal does."""
+def copy(lake: PlacedLake, of: Table, lsn: int, end: int = 0) -> None:
+    """A copy of what was there at this LSN, made by another hand, as `cdc bootstrap` or the renewal does.
+
+    `end`: of the table's topic, before the copy's slot was made.
+    """
     rows: list[Row] = [{"id": n, "was": "x"} for n, each in TRANSACTIONS.items() if each == of and n <= lsn]
     other = follower_of(lake)
     other.prepare([of])
-    other.load(of, [write_copy(lake, of, rows)], Bookmark(Lsn(lsn), 4711, 1))
+    other.load(of, [write_copy(lake, of, rows)], Bookmark(Lsn(lsn), 4711, 1, {f"p.{of.name}": {0: end}}))
 
 
 class Interrupted(RunReader):

@@ -13,6 +13,7 @@ from cdc.sinks.lake.delta.log import DeltaLog
 from cdc.sinks.lake.delta.scan import Share, live_rows
 from cdc.sinks.lake.feed.feed import LakeFeed
 from tests.support.lake.places import PlacedLake, in_folder
+from tests.unit.log.log_in_memory import inserts
 from tests.unit.log.stream_in_memory import (
     NEW,
     OLD,
@@ -21,6 +22,7 @@ from tests.unit.log.stream_in_memory import (
     copy,
     copy_old_table,
     fake_ends_between,
+    follower_of,
     use_no_kafka,
 )
 
@@ -33,13 +35,17 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlacedLake:
 
 def rows(lake: PlacedLake, of: Table) -> list[int]:
     """The ids that the last cut has of a table."""
+    return [each for each, _ in whole_rows(lake, of)]
+
+
+def whole_rows(lake: PlacedLake, of: Table) -> list[tuple[int, str]]:
     feed = LakeFeed(None, lake)
     assert str(of.name) in feed.last_cut().versions
     state = DeltaLog.open(lake.table_storage(of.name))
     assert state is not None
     shares = [Share(file) for file in state.snapshot.files.values()]
     found = [part for each in shares for part in live_rows(lake.table_storage(of.name), each, of)]
-    return sorted(row["id"] for part in found for row in part.to_pylist())
+    return sorted((row["id"], row["was"]) for part in found for row in part.to_pylist())
 
 
 def test_table_copied_between_two_runs_joins_with_the_next_call(lake: PlacedLake) -> None:
@@ -101,3 +107,65 @@ def test_changes_replayed_for_a_joining_table_are_not_read_again(lake: PlacedLak
     again = Stream(lake)
     again.follow(160)
     assert rows(lake, NEW) == [130, 150]
+
+
+@pytest.mark.parametrize("bookmark", [145, 125], ids=["ahead of the stream", "replayed"])
+def test_table_that_joins_gets_nothing_of_a_lost_past(lake: PlacedLake, bookmark: int) -> None:
+    # a source that was put back gives out its transaction ids again: the same ones lie in the topic twice
+    past, now = inserts(NEW, [130, 150], "lost"), inserts(NEW, [130, 150])
+    copy_old_table(lake)
+    stream = Stream(lake)
+    stream.log.put(f"p.{NEW.name}", [*past, *now])
+    stream.follow(110, 120, 130, 140)
+    copy(lake, NEW, bookmark, len(past))
+    stream.follow(150)
+    replayed = [(130, "x")] if bookmark < 130 else []
+    copied = [(130, "x")] if bookmark > 130 else []
+    assert whole_rows(lake, NEW) == [*copied, *replayed, (150, "x")]
+    assert stream.log.began[f"p.{NEW.name}"] >= len(past)
+
+
+def test_table_that_rested_holds_no_message_from_before_its_copy(lake: PlacedLake) -> None:
+    copy_old_table(lake)
+    stream = Stream(lake)
+    stream.log.put(f"p.{NEW.name}", inserts(NEW, [*range(1000, 1500), 150]))
+    stream.follow(110, 120, 130, 140)
+    copy(lake, NEW, 145, 500)
+    stream.follow(150)
+    assert stream.log.most_waiting[f"p.{NEW.name}"] == 1
+    assert rows(lake, NEW) == [130, 150]
+
+
+def test_place_in_a_topic_that_was_made_anew_is_that_of_the_new_copy(lake: PlacedLake) -> None:
+    copy(lake, OLD, 100, 40)
+    stream_of_first_cut(lake)
+    stream = Stream(lake)
+    stream.log.put(f"p.{OLD.name}", inserts(OLD, [140, 160]))
+    stream.follower.tables.stop({OLD.name: "its topic was made anew"}, [OLD.name])
+    copy(lake, OLD, 145, 1)
+    stream.follower.tables.forget([OLD.name])
+    stream.follow(160)
+    position = stream.follower.position()
+    assert position is not None
+    assert position.next_offsets == {f"p.{OLD.name}": {0: 2}}
+    assert rows(lake, OLD) == [110, 120, 140, 160]
+
+
+def stream_of_first_cut(lake: PlacedLake) -> None:
+    follower = follower_of(lake)
+    follower.first_cut(0)
+    position = follower.position()
+    assert position is not None
+    # the copies say where the log goes on
+    assert position.next_offsets == {f"p.{OLD.name}": {0: 40}}
+
+
+def test_table_whose_topic_lost_what_it_joins_with_is_stopped_alone(lake: PlacedLake) -> None:
+    copy_old_table(lake)
+    stream = Stream(lake)
+    stream.log.put(f"p.{NEW.name}", [])
+    stream.follow(110, 120, 130)
+    copy(lake, NEW, 105)
+    stream.follow(140)
+    assert [(stop.name, stop.copy) for stop in stream.follower.tables.stops()] == [(NEW.name, True)]
+    assert rows(lake, OLD) == [110, 120, 140]

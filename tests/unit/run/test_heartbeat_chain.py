@@ -1,15 +1,26 @@
 """The chain of heartbeats: commits missing in the log are found at the next heartbeat."""
 
 import json
+from itertools import repeat
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.connect.source.heartbeat import digest_of
+from cdc.columns.netting.transactions import to_columns
+from cdc.connect.source.heartbeat import digest_of, heartbeat_table
+from cdc.core.change import CommitOrder, Insert
 from cdc.core.errors import HistoryLostError
-from cdc.core.position import Lsn, format_lsn
-from cdc.run.capture.heartbeat_chain import CapturedBeat, check_beats
+from cdc.core.position import Lsn, Offsets, Position, format_lsn
+from cdc.core.transaction import TransactionEnd
+from cdc.log.clients.standing_consumer import StandingConsumer
+from cdc.log.whole_transactions import RunReader
+from cdc.run.capture import heartbeat_chain
+from cdc.run.capture.heartbeat_chain import CapturedBeat, HeartbeatChain, check_beats
+from tests.support.debezium import PLACEHOLDER, messages
+from tests.unit.log.log_in_memory import LogInMemory
+from tests.unit.log.stream_in_memory import SOURCE
 
 
 def chain(commits: list[int], confirmed: list[int]) -> list[CapturedBeat]:
@@ -85,3 +96,79 @@ def test_heartbeats_of_older_versions_begin_a_chain() -> None:
     old = CapturedBeat("2026-01-01 00:00:00+00", Lsn(10))
     text = json.dumps({"at": "now", "slot": None, "previous": digest_of(old.text)})
     assert check_beats([old, CapturedBeat(text, Lsn(20))], None, anywhere) == digest_of(text)
+
+
+class OpenedChain(HeartbeatChain):
+    """A chain over a log that has these heartbeats; `asked`: what is looked up in it."""
+
+    def __init__(self, beats: list[CapturedBeat]) -> None:
+        table = heartbeat_table(SOURCE)
+        changes = [
+            Insert(table.name, CommitOrder(beat.commit, 1), ("p",), {"pipeline": "p", "beat": beat.text})
+            for beat in beats
+        ]
+        whole = messages(table, changes, 1)[0]
+        found = [whole.slice(at, at + 1) for at in range(len(whole))]
+        log = LogInMemory({f"p.{table.name}": found}, repeat({}))
+        reader = RunReader(cast("StandingConsumer", log), "p", PLACEHOLDER, 0.0)
+        self.asked: list[Lsn] = []
+        super().__init__(reader, SOURCE, "p", Lsn(0), self.is_asked)
+        self.beats, self.table, self.position = beats, str(table.name), Position(0, Lsn(0), 1)
+        self.start: Offsets = {}
+
+    def is_asked(self, lsn: Lsn) -> bool:
+        self.asked.append(lsn)
+        return True
+
+    @property
+    def kept(self) -> int:
+        return len(self._commits)
+
+    def read(self, *lsns: int) -> None:
+        """Read the commits at these LSNs in one run."""
+        commits = {beat.commit for beat in self.beats}
+        run = to_columns([TransactionEnd(n, n, Lsn(n), 0, {self.table: 1} if n in commits else {}) for n in lsns])
+        beat, start = self.check(run, self.position, self.start)
+        self.position, self.start = Position(lsns[-1], Lsn(lsns[-1]), lsns[-1], beat=beat), start
+
+
+def without_slots(beats: list[CapturedBeat], mark: str | None) -> list[CapturedBeat]:
+    """The same beats from a capture without our classes, or of the toolkit's own: they have a mark."""
+    told = list[CapturedBeat]()
+    for beat in beats:
+        previous = digest_of(told[-1].text) if told else None
+        told.append(CapturedBeat(json.dumps({"mark": mark, "slot": None, "previous": previous}), beat.commit))
+    return told
+
+
+def test_chain_without_slot_lsns_keeps_no_commit() -> None:
+    opened = OpenedChain(without_slots(chain([10, 500], [0, 10]), None))
+    opened.read(*range(1, 11))
+    for at in range(11, 1011):
+        opened.read(at)
+        assert opened.kept == 0
+
+
+def test_chain_keeps_what_the_next_slot_lsn_may_be() -> None:
+    opened = OpenedChain(chain([10, 20, 30], [0, 10, 15]))
+    opened.read(*range(1, 25))
+    # from the slot of the beat at 20 on
+    assert opened.kept == len(range(10, 25))
+    opened.read(*range(25, 31))
+    # the first beat's slot is from before this stream
+    assert (opened.kept, opened.asked) == (len(range(15, 31)), [0])
+
+
+def test_chain_keeps_commits_beside_the_beats_of_waiting_clients() -> None:
+    opened = OpenedChain(without_slots(chain([10, 20], [0, 10]), "token"))
+    opened.read(*range(1, 25))
+    assert opened.kept == len(range(1, 25))
+
+
+def test_chain_of_rare_beats_keeps_so_many_commits_and_looks_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeat_chain, "MOST_COMMITS", 5)
+    opened = OpenedChain(chain([10, 90], [0, 10]))
+    for at in range(1, 91):
+        opened.read(at)
+        assert opened.kept <= 5
+    assert opened.asked == [0, 10]

@@ -47,6 +47,13 @@ def test_nobody_is_caught_up_behind_a_stale_log() -> None:
     assert lag(ends(BEATS, {"public.orders": 2}), at=0, is_current=False) == Lag(2, 800, 0.0, is_caught_up=False)
 
 
+def test_a_million_lacking_commits_become_no_million_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = ends(BEATS, {"public.orders": 1})
+    monkeypatch.delattr(Ends, "values")
+    assert lag(found, at=0) == Lag(1, 800, 0.0, is_caught_up=False)
+    assert lag(found, at=1, is_current=False) == Lag(0, 700, 0.0, is_caught_up=False)
+
+
 def test_lag_is_unknown_without_source_or_position() -> None:
     assert LagMeter([ORDERS], None, NOW, ends(BEATS), is_log_current=True).measure(Position(1, Lsn(1), 1)) is None
     assert LagMeter([ORDERS], Lsn(1), NOW, ends(BEATS), is_log_current=True).measure(None) is None

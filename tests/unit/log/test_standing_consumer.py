@@ -1,0 +1,123 @@
+"""What a standing consumer keeps for later runs is bounded in bytes, whatever its messages' sizes."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from cdc.log.clients import standing_consumer
+from cdc.log.clients.partitions import LogPartition, PollResult
+from cdc.log.clients.standing_consumer import MOST_WAITING_BYTES, StandingConsumer
+from cdc.log.settings import LogSettings
+
+MESSAGE_BYTES = 1024 * 1024
+WANTED, BURST = "beats", "burst"
+
+
+@dataclass(frozen=True)
+class SentMessage:
+    """A message of librdkafka."""
+
+    place: LogPartition
+    at: int
+
+    def topic(self) -> str:
+        return self.place.topic
+
+    def partition(self) -> int:
+        return self.place.partition
+
+    def offset(self) -> int:
+        return self.at
+
+    def key(self) -> bytes:
+        return b""
+
+    def value(self) -> bytes:
+        return VALUE
+
+
+VALUE = b"x" * MESSAGE_BYTES
+
+
+class EndlessPartitions:
+    """Three partitions a topic, in each of which another message waits at every poll, unless it is paused."""
+
+    def __init__(self, log: LogSettings) -> None:
+        self.consumer = self
+        self.going: dict[LogPartition, int] = {}
+        self.paused: set[LogPartition] = set()
+
+    def of(self, topic: str) -> list[LogPartition]:
+        return [LogPartition(topic, partition) for partition in range(3)]
+
+    def first(self, places: Collection[LogPartition]) -> dict[LogPartition, int]:
+        return dict.fromkeys(places, 0)
+
+    def incremental_assign(self, places: list[TopicPartition]) -> None:
+        self.going |= {LogPartition(each.topic, each.partition): each.offset for each in places}
+
+    def incremental_unassign(self, places: list[TopicPartition]) -> None:
+        for each in places:
+            del self.going[LogPartition(each.topic, each.partition)]
+
+    def pause(self, places: list[TopicPartition]) -> None:
+        self.paused |= {LogPartition(each.topic, each.partition) for each in places}
+
+    def resume(self, places: list[TopicPartition]) -> None:
+        self.paused -= {LogPartition(each.topic, each.partition) for each in places}
+
+    def forget(self, topic: str) -> None:
+        """It has the same partitions ever after."""
+
+    def poll(self, seconds: float, most: int) -> PollResult:
+        sent = [SentMessage(place, at) for place, at in self.going.items() if place not in self.paused]
+        self.going |= {each.place: each.at + 1 for each in sent}
+        return PollResult(sent, {})  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def consumer(monkeypatch: pytest.MonkeyPatch) -> StandingConsumer:
+    monkeypatch.setattr(standing_consumer, "Partitions", EndlessPartitions)
+    return StandingConsumer(LogSettings(bootstrap="nowhere:9", prefix="p"))
+
+
+def kept_bytes(consumer: StandingConsumer, *topics: str) -> int:
+    return sum(consumer.waiting(topic) for topic in topics) * MESSAGE_BYTES
+
+
+def test_unwanted_topics_hold_no_more_than_the_limit_together(consumer: StandingConsumer) -> None:
+    for topic in (WANTED, BURST, "other"):
+        consumer.seek(topic, {})
+    for _ in range(100):
+        consumer.read_on([WANTED])
+        consumer.advance(WANTED, dict.fromkeys(range(3), 2**31))
+    # at most one poll beyond it
+    assert MOST_WAITING_BYTES <= kept_bytes(consumer, BURST, "other") <= MOST_WAITING_BYTES + 9 * MESSAGE_BYTES
+
+
+def test_topic_goes_on_once_its_run_is_read(consumer: StandingConsumer) -> None:
+    consumer.seek(WANTED, {})
+    consumer.seek(BURST, {})
+    for _ in range(100):
+        consumer.read_on([WANTED])
+    # a run larger than the limit is read all the same
+    assert kept_bytes(consumer, WANTED) == 3 * 100 * MESSAGE_BYTES
+    before = consumer.waiting(BURST)
+    consumer.advance(WANTED, dict.fromkeys(range(3), 2**31))
+    consumer.read_on()
+    assert consumer.waiting(BURST) == before + 3
+
+
+def test_forgotten_topic_is_fetched_no_more(consumer: StandingConsumer) -> None:
+    consumer.seek(WANTED, {})
+    consumer.seek(BURST, {})
+    consumer.read_on([BURST])
+    consumer.forget(BURST)
+    consumer.read_on([WANTED])
+    assert consumer.waiting(BURST) == 0
+    assert consumer.waiting(WANTED) == 6
+    consumer.seek(BURST, {0: 70})
+    consumer.read_on([BURST])
+    assert consumer.starts(BURST) == {0: 70, 1: 0, 2: 0}
