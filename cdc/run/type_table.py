@@ -54,6 +54,12 @@ def describe_types() -> list[TypeRow]:
             "double",
             "the nearest double, of two the even one; what would become infinity is refused",
         ),
+        TypeRow(
+            "by choice as decimal(p,s): numeric, and arrays of it",
+            "decimal(p,s)",
+            "double",
+            "exact; NaN, infinity, and more digits than p and s have are refused, and nothing is rounded",
+        ),
         TypeRow("any of these as an array", "array<…>", "the same", "exact with one dimension that is counted from 1"),
         TypeRow("a domain", "as what it restricts", "the same", "as what it restricts"),
         _row("any other: inet, ranges, composites, hstore, pgvector, PostGIS, …", Column("", Kind.LITERAL)),
