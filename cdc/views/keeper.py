@@ -31,6 +31,7 @@ from cdc.views.refresh.row_hashes import HashedRows, hashed_schema
 from cdc.views.refresh.write_rows import ViewChanges, write_changes
 from cdc.views.spark.whole import WholeComputation
 from cdc.views.store import ViewStore, bookmark_at
+from cdc.views.text_columns.notices import explain_stop
 
 RETRY_SECONDS: Final = 30.0
 """Least pause before a stopped view is filled again: somebody may have repaired the cause."""
@@ -278,6 +279,8 @@ class ViewKeeper:
 
     def _stop(self, view: KeptView, step: _Step, reason: str, seconds: float) -> None:
         reason = reason.removeprefix(f"view {view.name}: ").removeprefix(f"views.{view.name}: ")
+        tables = {name: table for each in self._views for name, table in each.described.items()}
+        reason = explain_stop(reason, view.name, [each.definition for each in self._views], tables)
         self.store.stop(view.definition, step.cut.position.lsn, reason)
         view.retry_at = Deadline(max(RETRY_SECONDS, BACKOFF_FACTOR * seconds))
         self._note(view, f"is kept up no further: {reason}")
