@@ -3,9 +3,9 @@
 import re
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_validator, model_validator
 
-from cdc.connect.table_choices import Choices, ChosenType
+from cdc.connect.table_choices import CHOSEN_TYPES, Choices, ChosenType
 from cdc.connect.tunable_properties import find_refusal
 from cdc.core.schema_change import Policy
 from cdc.core.selection import Selection
@@ -19,6 +19,19 @@ OF_ROLES: Final = "',="
 OF_ADDRESSES: Final = "/?%+"
 """Characters that a database's name cannot have: Debezium puts it into a URL unescaped. Escaping it ourselves does not
 help, since Debezium looks its slot up by the same text."""
+
+
+CHOSEN_TYPE: Final = r"^(text|double|decimal\([0-9 ]+(,[0-9 ]+)?\))$"
+
+
+def _check_chosen_type(text: str) -> str:
+    try:
+        return str(ChosenType.parse(text))
+    except ValueError:
+        raise finding_error((), f'"{text}" is not {CHOSEN_TYPES}') from None
+
+
+ChosenTypeText = Annotated[str, Field(pattern=CHOSEN_TYPE), AfterValidator(_check_chosen_type)]
 
 
 class SourceSettings(Settings):
@@ -49,9 +62,11 @@ class SourceSettings(Settings):
     keys: dict[str, Annotated[list[str], Field(min_length=1)]] = Field(default_factory=dict)
     """For tables without a key, by `schema.table`: columns that no two rows have alike. Such a table needs REPLICA
     IDENTITY FULL, and is followed by all like one that has this key."""
-    column_types: dict[str, Annotated[dict[str, ChosenType], Field(min_length=1)]] = Field(default_factory=dict)
-    """For columns with values that no follower holds, by `schema.table` and column: `text`, what Postgres writes, for
-    numeric (NaN), date, timestamp, timestamptz and interval (infinity); `double`, the nearest one, for numeric."""
+    column_types: dict[str, Annotated[dict[str, ChosenTypeText], Field(min_length=1)]] = Field(default_factory=dict)
+    """Other types for columns, by `schema.table` (or a pattern, as in `tables`) and column: `decimal(p,s)`, for a
+    numeric without a precision, which is text else, and sums, compares and sorts as text; `double`, the nearest one,
+    for numeric; `text`, what Postgres writes, for numeric (NaN), date, timestamp, timestamptz and interval (infinity).
+    The column `*` stands for every numeric that is text else. A value that does not fit is held as a dead letter."""
     on_schema_change: Policy = Policy.EVOLVE
     """The reaction to a change of a table's schema: `evolve`, follow every change; `additive`, follow new columns that
     are null in older rows; `stop`, follow that table no further."""
@@ -90,7 +105,10 @@ class SourceSettings(Settings):
     def choices(self) -> Choices:
         """The user's choices of keys and column types."""
         keys = {TableName.parse(name): tuple(columns) for name, columns in self.keys.items()}
-        types = {TableName.parse(name): columns for name, columns in self.column_types.items()}
+        types = {
+            name: {column: ChosenType.parse(chosen) for column, chosen in columns.items()}
+            for name, columns in self.column_types.items()
+        }
         return Choices(keys, types)
 
     def policy(self, table: TableName) -> Policy:

@@ -17,7 +17,7 @@ from psycopg import sql
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.columns.values.unsupported import UnsupportedValueError
 from cdc.core.errors import PreconditionError, TableRewrittenError
-from cdc.core.table import Column, Table, may_be_text
+from cdc.core.table import Column, Table, name_wider_choices
 from cdc.postgres.errors import to_cdc_error
 from cdc.postgres.session import open_session
 from cdc.snapshots.binary_copy import Field, RowParser
@@ -70,7 +70,8 @@ def _to_arrow(table: Table, column: Column, fields: Mapping[str, Field]) -> pa.A
     try:
         return copy_type(column).make(fields[column.name], column)
     except UnsupportedValueError as unfit:
-        choice = "follow the column as text (source.column_types), " if may_be_text(column) else ""
+        choices = name_wider_choices(column)
+        choice = f"follow the column as {choices} (source.column_types), " if choices else ""
         where = _describe_row(table, fields, _find_unsupported(column, fields[column.name]))
         raise PreconditionError(
             f"{table.name}: column {column.name} holds {unfit}, which followers cannot hold{where}",

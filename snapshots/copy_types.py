@@ -12,6 +12,7 @@ from psycopg import sql
 
 from cdc.columns.arrays import Integers, Mask
 from cdc.columns.values.arrow_types import LONGEST_WHOLE, arrow_type
+from cdc.columns.values.decimals import to_decimals
 from cdc.columns.values.postgres_text import from_text, nearest_doubles
 from cdc.columns.values.timestamps import LAST_MICROSECOND, TOO_LATE
 from cdc.columns.values.unsupported import UnsupportedValueError
@@ -43,6 +44,9 @@ def copy_type(column: Column) -> CopyType:
     if column.type == MONEY:
         # money's own text depends on the locale
         return CopyType(sql.SQL("{}::numeric::text"), 0, _long_decimal)
+    if column.kind is Kind.DECIMAL and column.chosen:
+        # Postgres has no bounds for its values, on which the other ways rely
+        return CopyType(_AS_TEXT, 0, _chosen_decimal)
     if column.kind is Kind.DECIMAL and column.precision <= LONGEST_WHOLE:
         return CopyType(sql.SQL("{}"), 0, _short_decimal)
     return _FORMS[column.kind]
@@ -123,6 +127,10 @@ def _long_decimal(field: Field, column: Column) -> pa.Array:
     if pc.any(pc.equal(texts, "NaN")).as_py():
         raise UnsupportedValueError("NaN")
     return texts.cast(arrow_type(column))
+
+
+def _chosen_decimal(field: Field, column: Column) -> pa.Array:
+    return to_decimals(_texts(field, column), column)
 
 
 _NEGATIVE = 0x4000

@@ -47,9 +47,20 @@ def init(
 
 
 def check(context: typer.Context) -> None:
-    """Read the configuration and say everything that is wrong with it."""
+    """Read the configuration and say everything that is wrong with it.
+
+    Where the source answers, or else the lake, also say which columns its views take otherwise than Postgres does, and
+    which columns of the tables are not sent.
+    """
     invocation = Invocation.of(context)
     settings = invocation.settings
+    from cdc.run.tables.column_notices import ask_columns
+
+    notices = ask_columns(settings)
+    if notices is None and settings.views:
+        output.say("the source does not answer, and there is no lake: what columns mean in the views was not checked")
+    for notice in notices or ():
+        output.warn(str(notice))
     tables, followers = len(settings.source.tables), ", ".join(settings.followers)
     output.data(f"{invocation.config}: ok: pipeline {settings.pipeline.name}, tables: {tables}, followers: {followers}")
 

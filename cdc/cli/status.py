@@ -70,6 +70,8 @@ def _print(status: "Status") -> None:
     output.data("")
     columns = ("follower", "at", "is", "changes", "bytes", "seconds")
     output.table(columns, [_to_row(name, state) for name, state in status.followers.items()])
+    for note in status.notes:
+        output.say(f"note: {note}")
     for problem in status.problems:
         output.say(f"problem: {problem}")
 

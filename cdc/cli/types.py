@@ -1,6 +1,6 @@
 """`cdc types`: the types of Postgres, and those that they become in the followers."""
 
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from typing import Annotated
 
 import typer
@@ -19,7 +19,8 @@ def describe_types(
 ) -> None:
     """Show the follower types of each Postgres type.
 
-    In the lake and in the index, with the bounds within which values are exact.
+    In the lake and in the index, with the bounds within which values are exact, and what views do with them as with
+    texts.
     """
     from cdc.run import type_table
 
@@ -28,5 +29,4 @@ def describe_types(
     elif as_markdown:
         output.data(type_table.to_markdown())
     else:
-        rows = [(row.postgres, row.delta, row.search, row.exact) for row in type_table.describe_types()]
-        output.table(("Postgres", "Delta", "index", "values"), rows)
+        output.table(type_table.HEAD, [astuple(row) for row in type_table.describe_types()])

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from cdc.config.history_findings import find_wrong_histories
 from cdc.config.topic_findings import find_taken_topics
 from cdc.connect.settings import CaptureSettings, SourceSettings, is_host_supported
-from cdc.core.selection import BUT, Selection, is_exclusion, is_pattern
+from cdc.core.selection import ANY, BUT, Selection, is_exclusion, is_pattern
 from cdc.core.settings import Finding, Settings, finding_error, findings_error
 from cdc.core.table import Table, TableName
 from cdc.log.settings import LogSettings
@@ -243,12 +243,22 @@ def _policy_findings(source: SourceSettings) -> Iterable[Finding]:
     blocks: Mapping[str, Iterable[str]] = {
         "on_schema_change_of": source.on_schema_change_of,
         "keys": source.keys,
-        "column_types": source.column_types,
+        "column_types": [name for name in source.column_types if not _may_match(name, source.selection)],
     }
     for block, names in blocks.items():
         for name in names:
             if TableName.parse(name) not in source.selection:
                 yield (block, name), "is none of source.tables"
+    for name, columns in source.column_types.items():
+        if columns.get(ANY) == "text":
+            yield ("column_types", name, ANY), "is every numeric that is text anyway: name columns"
+
+
+def _may_match(pattern: str, selection: Selection) -> bool:
+    """Is it a pattern of tables, some of which are followed, or may be once they are made?"""
+    if not is_pattern(pattern):
+        return False
+    return selection.has_patterns or bool(Selection.of([pattern]).select_from(selection.names))
 
 
 def _table_findings(tables: Sequence[str], heartbeat_schema: str) -> list[Finding]:

@@ -11,6 +11,8 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from cdc.config.settings import PipelineSettings
+from cdc.connect.settings import CHOSEN_TYPE
+from cdc.connect.table_choices import CHOSEN_TYPES
 from cdc.core.settings import Finding, SettingPath
 
 Node = Mapping[str, Any]
@@ -36,6 +38,7 @@ PATTERNS = {
     r"^[a-z0-9_]{0,63}$": "up to 63 of a-z, 0-9 and _",
     r"^[^/?#%\s]*$": "a name without /, ?, #, % and spaces",
     r"^[1-9][0-9]*[kmgtKMGT]$": "an amount of memory such as 2g or 512m",
+    CHOSEN_TYPE: CHOSEN_TYPES,
 }
 
 

@@ -32,8 +32,10 @@ class Kind(StrEnum):
     STRUCT = "struct"  # of views only
 
 
+MAX_DECIMAL_DIGITS = 38
+"""The most that decimals of Delta, Spark and Arrow (decimal128) have."""
 NUMERIC = "numeric"
-"""Postgres's type name; followers hold it as text or DECIMAL, or as DOUBLE by the user's choice."""
+"""Postgres's type name; followers hold it as text or DECIMAL, or as the user chooses."""
 MONEY = "money"
 """Postgres's type name; followers hold it as DECIMAL, and its text has a currency sign."""
 
@@ -70,6 +72,7 @@ class Column:
     `separator`: between the elements of an array's text (pg_type, `typdelim`: `;` for boxes, `:` for PostGIS).
     `added`: it was added while the table was followed, and is null in older rows and messages. `chosen`: the type that
     the user chose in `source.column_types`; empty if the column is followed as its own type. `fields`: of a STRUCT.
+    `compared_as`: Postgres's type name where its texts compare otherwise than text: bpchar, citext.
     """
 
     name: str
@@ -85,6 +88,8 @@ class Column:
     separator: str = ","
     chosen: str = ""
     fields: "tuple[Column, ...]" = ()
+    # not compared: followers hold the same texts
+    compared_as: str = field(default="", compare=False)
 
     @property
     def element(self) -> "Column":
@@ -95,6 +100,7 @@ class Column:
         """The column as JSON values; defaults are left out."""
         fields = {"name": self.name, "kind": self.kind.value, "precision": self.precision, "scale": self.scale}
         defaults = {"array": False, "type": "", "number": 0, "added": False, "separator": ",", "chosen": ""}
+        defaults |= {"compared_as": ""}
         values = {name: value for name in defaults if (value := getattr(self, name)) != defaults[name]}
         nested = {"fields": [each.as_json() for each in self.fields]} if self.fields else {}
         return fields | values | nested
@@ -108,6 +114,13 @@ class Column:
 def may_be_text(column: Column) -> bool:
     """May the user follow it as text (`source.column_types`), since no follower holds all values of its type?"""
     return column.kind in _WITH_UNSUPPORTED_VALUES and column.type != MONEY and not column.array
+
+
+def name_wider_choices(column: Column) -> str:
+    """The choices of `source.column_types` by which followers hold more of its values; empty if there are none."""
+    texts = ["text"] if may_be_text(column) else []
+    is_chosen_decimal = column.kind is Kind.DECIMAL and bool(column.chosen)
+    return " or ".join([*(["a wider decimal"] if is_chosen_decimal else []), *texts])
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from cdc.views.kept_view import KeptView, ViewStep
 from cdc.views.refresh.lake_tables import delete_other_folders
 from cdc.views.store import ViewStore
 from cdc.views.table_steps import Bounds, CheckShared, TableSteps
+from cdc.views.text_columns.notices import explain_stop
 from cdc.views.upkeep import PARTS_OF_KEYS, Upkeep
 
 BOUNDS = Bounds()
@@ -226,6 +227,8 @@ class ViewKeeper:
     def _stop(self, view: KeptView, step: ViewStep, reason: str, seconds: float) -> None:
         reason = reason.removeprefix(f"view {view.name}: ").removeprefix(f"views.{view.name}: ")
         view.put_off(seconds)
+        tables = {name: table for each in self._views for name, table in each.described.items()}
+        reason = explain_stop(reason, view.name, [each.definition for each in self._views], tables)
         self.store.stop(view.definition, step.cut.position.lsn, reason)
         self._note(view, f"is kept up no further: {reason}")
 

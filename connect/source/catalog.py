@@ -12,7 +12,7 @@ from psycopg import Connection, sql
 from cdc.connect.source import column_types as types
 from cdc.connect.source.queries import read_sql
 from cdc.connect.source.relation import Leaf, Persistence, RelationKind, ReplicaIdentity, Shape, read_shapes
-from cdc.connect.table_choices import NO_CHOICES, Choices, ChosenType
+from cdc.connect.table_choices import NO_CHOICES, Choices, ChosenType, ColumnChoices
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Column, Table, TableName
 from cdc.postgres.locks import LOCK_PATIENCE, find_holders, locked_error
@@ -121,13 +121,14 @@ def to_table(name: TableName, shape: Shape, choices: Choices = NO_CHOICES) -> Ta
         *_relation_refusals(name, shape),
         *_name_refusals(name, shape),
         *_key_refusals(name, shape, choices.key(name)),
-        *_choice_refusals(name, columns, key, chosen),
+        *_choice_refusals(name, columns, key, chosen.named),
     ]
-    made = (_as_followed(column, chosen.get(column.name), is_key=column.name in key) for column in columns)
+    made = (_as_followed(column, chosen, is_key=column.name in key) for column in columns)
     return refusals or Table(name, tuple(made), key)
 
 
-def _as_followed(column: Column, choice: ChosenType | None, *, is_key: bool) -> Column:
+def _as_followed(column: Column, choices: ColumnChoices, *, is_key: bool) -> Column:
+    choice = types.find_choice(column, choices, is_key=is_key)
     found = types.apply_choice(column, choice) if choice else None
     return found or (types.to_key_column(column) if is_key else column)
 
@@ -143,10 +144,11 @@ def _choice_refusals(
         elif types.apply_choice(by_name[column], choice) is None:
             yield PreconditionError(
                 f"{where}, and its type is {by_name[column].type or by_name[column].kind}",
-                "numeric can be text or double; date, timestamp, timestamptz and interval can be text",
+                "numeric can be text, double or decimal(p,s); date, timestamp, timestamptz and interval can be text",
             )
-        elif choice is ChosenType.DOUBLE and column in key:
-            yield PreconditionError(f"{where}, and it is part of the key: two keys may have one double", "choose text")
+        elif column in key and (obstacle := types.find_key_obstacle(by_name[column], choice)):
+            remedy = "take it out of source.column_types" if by_name[column].array else "choose decimal(p,s) or text"
+            yield PreconditionError(f"{where}, and it is part of the key: {obstacle}", remedy)
 
 
 def _key(shape: Shape) -> tuple[str, ...]:

@@ -4,11 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from cdc.connect.table_choices import ChosenType
-from cdc.core.table import MONEY, NUMERIC, Column, Kind, may_be_text
+from cdc.connect.table_choices import ChosenKind, ChosenType, ColumnChoices
+from cdc.core.table import MAX_DECIMAL_DIGITS, MONEY, NUMERIC, Column, Kind, may_be_text
 
-# the most that decimals of Delta, Spark and Arrow (decimal128) have
-MAX_DECIMAL_DIGITS: Final = 38
 # money is a bigint, and `sessions.py` sets lc_monetary=C, with two digits behind the point
 _MONEY_DIGITS: Final = (19, 2)
 _BUILT_IN: Final = "pg_catalog"
@@ -39,7 +37,10 @@ KINDS: Final[Mapping[str, Kind]] = {
 }
 """Built-in types with their own kind; of all others, followers hold Postgres's text."""
 
-_OF_EXTENSIONS: Final[Mapping[str, Kind]] = {"citext": Kind.TEXT}
+CITEXT: Final = "citext"
+_OF_EXTENSIONS: Final[Mapping[str, Kind]] = {CITEXT: Kind.TEXT}
+COMPARED_OTHERWISE: Final = frozenset({"bpchar", CITEXT})
+"""Types of text whose values Postgres takes for equal though their texts differ."""
 _SENT_WHOLE: Final = frozenset(
     {Kind.BOOLEAN, Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.OID, Kind.REAL, Kind.DOUBLE, Kind.DECIMAL}
     | {Kind.NUMERIC, Kind.TEXT, Kind.ENUM, Kind.JSON, Kind.UUID, Kind.BYTES, Kind.DATE, Kind.TIME, Kind.TIMESTAMP}
@@ -79,23 +80,41 @@ def to_column(name: str, oid: int, modifier: int, known: Types) -> Column:
     element, modifier = _resolve_domain(known[found.element], modifier, known)
     # an array of a domain over arrays: each element is one text
     made = Column(name, Kind.LITERAL) if element.element else _scalar(name, element, modifier)
-    return Column(name, made.kind, made.precision, made.scale, array=True, type=made.type, separator=element.separator)
+    return replace(made, array=True, separator=element.separator)
 
 
 def apply_choice(column: Column, choice: ChosenType) -> Column | None:
     """Change the column to the user's choice; None if its type has no such choice.
 
-    A numeric as text is the same as an unbounded numeric, and keeps every value. As DOUBLE it is the nearest double.
-    Other types as text are Postgres's text.
+    A numeric as text is the same as an unbounded numeric, and keeps every value. As DOUBLE it is the nearest double. As
+    DECIMAL it is exact, or cannot be held; an array has such elements. Other types as text are Postgres's text.
     """
-    is_numeric = column.kind in (Kind.DECIMAL, Kind.NUMERIC) and column.type != MONEY and not column.array
-    if is_numeric and choice is ChosenType.TEXT:
-        return replace(column, kind=Kind.NUMERIC, precision=0, scale=0, chosen=choice)
-    if is_numeric:
-        return replace(column, kind=Kind.DOUBLE, precision=0, scale=0, type=NUMERIC, chosen=choice)
-    if may_be_text(column) and choice is ChosenType.TEXT:
-        return replace(column, kind=Kind.LITERAL, type=str(column.kind), chosen=choice)
+    is_numeric, chosen = column.kind in (Kind.DECIMAL, Kind.NUMERIC) and column.type != MONEY, str(choice)
+    if is_numeric and choice.kind is ChosenKind.DECIMAL:
+        return replace(column, kind=Kind.DECIMAL, precision=choice.precision, scale=choice.scale, chosen=chosen)
+    if is_numeric and choice.kind is ChosenKind.TEXT and not column.array:
+        return replace(column, kind=Kind.NUMERIC, precision=0, scale=0, chosen=chosen)
+    if is_numeric and choice.kind is ChosenKind.DOUBLE and not column.array:
+        return replace(column, kind=Kind.DOUBLE, precision=0, scale=0, type=NUMERIC, chosen=chosen)
+    if may_be_text(column) and choice.kind is ChosenKind.TEXT:
+        return replace(column, kind=Kind.LITERAL, type=str(column.kind), chosen=chosen)
     return None
+
+
+def find_choice(column: Column, choices: ColumnChoices, *, is_key: bool) -> ChosenType | None:
+    """The choice for a column, as far as its own type has it; a choice of the very column counts in any case."""
+    if column.name in choices.named:
+        return choices.named[column.name]
+    wanted = choices.find(column.name) or (choices.numerics if column.kind is Kind.NUMERIC else None)
+    is_possible = wanted and apply_choice(column, wanted) and not (is_key and find_key_obstacle(column, wanted))
+    return wanted if is_possible else None
+
+
+def find_key_obstacle(column: Column, choice: ChosenType) -> str | None:
+    """Why a column with this choice cannot be part of a key; None if it can."""
+    if choice.kind is ChosenKind.DOUBLE:
+        return "two keys may have one double"
+    return "an array in a key is followed as its text" if column.array else None
 
 
 def to_key_column(column: Column) -> Column:
@@ -122,16 +141,19 @@ def _resolve_domain(found: PgType, modifier: int, known: Types) -> tuple[PgType,
 def _scalar(name: str, found: PgType, modifier: int) -> Column:
     if found.is_enum:
         return Column(name, Kind.ENUM)
+    compared_as = found.name if found.name in COMPARED_OTHERWISE else ""
     # before the names: a user's type may have the name of a built-in one
     if found.schema != _BUILT_IN:
-        kind = _OF_EXTENSIONS.get(found.name, Kind.LITERAL)
-        return Column(name, kind, type=found.qualified_name if kind is Kind.LITERAL else "")
+        if found.name in _OF_EXTENSIONS:
+            return Column(name, _OF_EXTENSIONS[found.name], compared_as=compared_as)
+        return Column(name, Kind.LITERAL, type=found.qualified_name)
     if found.name == NUMERIC:
         return _numeric(name, modifier)
     if found.name == MONEY:
         return Column(name, Kind.DECIMAL, *_MONEY_DIGITS, type=MONEY)
     kind = KINDS.get(found.name, Kind.LITERAL)
-    return Column(name, kind, type=found.name if kind in (Kind.LITERAL, Kind.GEOMETRIC) else "")
+    named = found.name if kind in (Kind.LITERAL, Kind.GEOMETRIC) else ""
+    return Column(name, kind, type=named, compared_as=compared_as)
 
 
 def _numeric(name: str, modifier: int) -> Column:

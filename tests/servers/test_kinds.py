@@ -42,6 +42,7 @@ def test_types_of_further_extensions(servers: Servers, make_pipeline: MakePipeli
 def both_ways(pipeline: Pipeline, spark: SparkSession, kinds: Sequence[Tried]) -> None:
     columns = ", ".join(f"c{number} {kind.type}" for number, kind in enumerate(kinds))
     pipeline.run(f"CREATE TABLE kinds (id int PRIMARY KEY, flag boolean, {columns})")
+    choose_types(pipeline, kinds)
     insert(pipeline, 0, kinds)
     bootstrap(pipeline, spark)
     insert(pipeline, STREAMED, kinds)
@@ -50,7 +51,7 @@ def both_ways(pipeline: Pipeline, spark: SparkSession, kinds: Sequence[Tried]) -
     catch_up(pipeline, spark)
     assert verify(pipeline, spark).is_equal
     with source.open_connection(pipeline.settings.source) as connection:
-        [table] = catalog.read_tables(connection, [NAME])
+        [table] = catalog.read_tables(connection, [NAME], pipeline.settings.source.choices)
     found, expected = in_lake(pipeline, table), read_expected(pipeline, kinds)
     for number, kind in enumerate(kinds):
         name = f"c{number}"
@@ -60,6 +61,12 @@ def both_ways(pipeline: Pipeline, spark: SparkSession, kinds: Sequence[Tried]) -
             if kind.shown:
                 assert comparable(copied) == comparable(expected[row][name]), (kind.type, kind.values[row])
             assert copied is not None, (kind.type, kind.values[row])
+
+
+def choose_types(pipeline: Pipeline, kinds: Sequence[Tried]) -> None:
+    chosen = "".join(f"      c{n}: {kind.chosen}\n" for n, kind in enumerate(kinds) if kind.chosen)
+    if chosen:
+        pipeline.configure("  on_schema_change:", f"  column_types:\n    {NAME}:\n{chosen}  on_schema_change:")
 
 
 def insert(pipeline: Pipeline, first: int, kinds: Sequence[Tried]) -> None:

@@ -21,6 +21,8 @@ EVERY_KIND = Table(
         *(Column(f"a {kind}", kind, 38, 10) for kind in Kind if kind is not Kind.STRUCT),
         Column("a struct", Kind.STRUCT, fields=_FIELDS),
         Column("structs", Kind.STRUCT, array=True, fields=_FIELDS),
+        Column("as decimal", Kind.DECIMAL, 12, 2, chosen="decimal(12,2)"),
+        Column("as decimals", Kind.DECIMAL, 12, 2, array=True, chosen="decimal(12,2)"),
     ),
     ("id", "a text"),
 )
@@ -31,12 +33,17 @@ _NESTED = """named_struct('n', 9007199254740993, 'at', timestamp'1883-11-18 12:3
     'deep', named_struct('data', x'00ff', 'day', date'-0044-03-15'))"""
 _EMPTY = """named_struct('n', null, 'at', null, 'total', null, 'texts', array(), 'deep', null)"""
 _EXPRESSIONS = [
-    {"a struct": _NESTED, "structs": f"array({_NESTED}, null, {_EMPTY})"},
-    {"a struct": _EMPTY, "structs": "array()"},
-    {"a struct": _NESTED, "structs": f"array({_EMPTY})"},
+    {
+        "a struct": _NESTED,
+        "structs": f"array({_NESTED}, null, {_EMPTY})",
+        "as decimal": "9999999999.99",
+        "as decimals": "array(1, null, -9999999999.99)",
+    },
+    {"a struct": _EMPTY, "structs": "array()", "as decimal": "-0.01", "as decimals": "array()"},
+    {"a struct": _NESTED, "structs": f"array({_EMPTY})", "as decimal": "0", "as decimals": "array(null)"},
     {},
 ]
-"""Values of structs, in Spark's SQL, row by row."""
+"""Values of structs and of chosen types, in Spark's SQL, row by row."""
 
 _USUAL = {
     **dict.fromkeys(Kind, "usual"),
@@ -87,7 +94,7 @@ def every_kind_rows(spark: SparkSession) -> DataFrame:
 def _row(spark: SparkSession, number: int, texts: dict[Kind, str]) -> DataFrame:
     nested = _EXPRESSIONS[number]
     columns = [
-        (F.expr(nested.get(column.name, "null")) if column.fields else F.lit(texts.get(column.kind)))
+        (F.expr(nested.get(column.name, "null")) if column.fields or column.chosen else F.lit(texts.get(column.kind)))
         .cast(spark_type(column))
         .alias(column.name)
         for column in EVERY_KIND.columns[1:]

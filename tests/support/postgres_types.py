@@ -12,6 +12,7 @@ SETUP = (
     "CREATE DOMAIN positive AS int CHECK (value > 0)",
     "CREATE DOMAIN more AS positive CHECK (value > 1)",
     "CREATE DOMAIN amount AS numeric(10, 2)",
+    "CREATE DOMAIN free_amount AS numeric CHECK (value <> 7)",
     "CREATE DOMAIN tags AS text[]",
     "CREATE DOMAIN stamp AS timestamptz",
     "CREATE DOMAIN feeling AS mood",
@@ -24,17 +25,22 @@ class Tried:
     """A type, values of it as Postgres reads them, and what a value is to be in a document, asked of Postgres.
 
     `shown`: an expression over the column `{}` that gives the document's text, where that is not the value's own text.
+    `chosen`: the type of `source.column_types`, if one is chosen.
     """
 
     type: str
     values: tuple[str, ...]
     shown: str = "format('%s', {})"
+    chosen: str = ""
 
 
-def _tried(type: str, *values: str, shown: str = "format('%s', {})") -> Tried:
-    return Tried(type, values, shown)
+def _tried(type: str, *values: str, shown: str = "format('%s', {})", chosen: str = "") -> Tried:
+    return Tried(type, values, shown, chosen)
 
 
+_CENTS = "{}::numeric(12,2)::text"
+_CENTS_OF_EACH = "to_json({}::numeric(12,2)[]::text[])::text"
+_ALL_BEHIND = "{}::numeric(38,38)::text"
 _ISO = "to_char({}, 'HH24:MI:SS.US')"
 _LARGEST = "9" * 131_072
 _SHAPES_OF_BOXES = "{(1,1),(0,0);(2.5,2),(1,1)}"
@@ -57,6 +63,17 @@ KINDS: tuple[Tried, ...] = (
     _tried("numeric(5,-2)", "1234500", "-9999900", "0", "12345"),
     _tried("numeric(3,5)", "0.00999", "-0.00001", "0", "0.001"),
     _tried("numeric(1000,500)", "1e-500", "-" + "9" * 500, "0", "1e499", "-1.5"),
+    _tried("numeric", "1", "1.0", "-1.10000", "9999999999.99", "-0.01", "0.000", shown=_CENTS, chosen="decimal(12,2)"),
+    _tried("numeric", "9" * 38, "-" + "9" * 38, "0", "1.000", shown="{}::numeric(38)::text", chosen="decimal(38)"),
+    _tried("numeric", "0." + "9" * 38, "-0." + "0" * 37 + "1", "0", shown=_ALL_BEHIND, chosen="decimal(38,38)"),
+    _tried("numeric(5,-2)", "1234500", "-9999900", "0", "12345", shown="{}::numeric(9,1)::text", chosen="decimal(9,1)"),
+    _tried("numeric(3,5)", "0.00999", "-0.00001", "0", shown="{}::numeric(9,6)::text", chosen="decimal(9,6)"),
+    _tried("numeric(1000,500)", "1e-10", "-1.5", "1e27", shown="{}::numeric(38,10)::text", chosen="decimal(38,10)"),
+    _tried("numeric(19,4)", "1.5", "-0.25", shown=_CENTS, chosen="decimal(12,2)"),
+    _tried("amount", "1.25", "-99999999.99", shown="{}::numeric(12,4)::text", chosen="decimal(12,4)"),
+    _tried("free_amount", "1", "1.0", "-9999999999.99", shown=_CENTS, chosen="decimal(12,2)"),
+    _tried("numeric[]", "{1,1.0,1.000,NULL}", "{}", "{-9999999999.99}", shown=_CENTS_OF_EACH, chosen="decimal(12,2)"),
+    _tried("free_amount[]", "{1,NULL,2.50}", "{}", shown=_CENTS_OF_EACH, chosen="decimal(12,2)"),
     _tried(
         "money", "$0.00", "-$0.01", "92233720368547758.07", "-92233720368547758.08", "1234.5", shown="{}::numeric::text"
     ),

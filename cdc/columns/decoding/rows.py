@@ -12,7 +12,7 @@ from cdc.columns.decoding.envelope import CONVERSION_ERRORS, RefusedMessageError
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.columns.values.debezium_values import debezium_type
 from cdc.columns.values.unsupported import UnsupportedValueError
-from cdc.core.table import NUMERIC, Column, Kind, Table, may_be_text
+from cdc.core.table import NUMERIC, Column, Kind, Table, name_wider_choices
 
 _OUT_OF_LINE: Final = frozenset(
     {Kind.TEXT, Kind.JSON, Kind.BYTES, Kind.NUMERIC, Kind.DECIMAL, Kind.GEOMETRIC, Kind.LITERAL}
@@ -90,7 +90,8 @@ class RowDecoder:
             debezium_type(column).to_arrow([value], column)
         # before CONVERSION_ERRORS, of which it is one: only this reason has a remedy
         except UnsupportedValueError as unfit:
-            choice = " unless it is followed as text (source.column_types)" if may_be_text(column) else ""
+            choices = name_wider_choices(column)
+            choice = f" unless it is followed as {choices} (source.column_types)" if choices else ""
             raise RefusedMessageError(f"{subject} holds {unfit}, which followers cannot hold{choice}") from unfit
         except CONVERSION_ERRORS as error:
             raise RefusedMessageError(f"{subject}: no {column.kind}") from error

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.columns.values.arrow_types import arrow_type
+from cdc.columns.values.decimals import NOT_NUMBERS, to_decimals
 from cdc.columns.values.geometric_types import as_postgres
 from cdc.columns.values.postgres_text import from_text, nearest_doubles
 from cdc.columns.values.timestamps import (
@@ -30,9 +31,6 @@ from cdc.core.table import NUMERIC, Column, Kind
 POSTGRES_DAYS = (-2_440_953, 2_145_042_905)
 POSTGRES_MICROS = (-210_900_000_000_000_000, LAST_MICROSECOND)
 """Bounds since 1970, from 4713 BC on. Values beyond are infinity, or have overflowed in Debezium."""
-
-NOT_NUMBERS = {"NAN": "NaN", "POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY": "-Infinity"}
-"""Debezium's texts for a numeric that is no number → Postgres's."""
 
 _FLOATS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 # beyond six digits of a fraction only zeros match: other digits would be lost
@@ -61,10 +59,7 @@ def _plain(values: Values, column: Column) -> pa.Array:
 
 
 def _decimals(values: Values, column: Column) -> pa.Array:
-    """Cast decimals from text: Arrow does that exactly, and refuses excess digits."""
-    if "NAN" in values:
-        raise UnsupportedValueError("NaN")
-    return pc.cast(pa.array(values, pa.string()), arrow_type(column))
+    return to_decimals(pa.array(values, pa.string()), column)
 
 
 def _numerics(values: Values, column: Column) -> pa.Array:

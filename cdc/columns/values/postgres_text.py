@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from cdc.columns.values import intervals
 from cdc.columns.values import timestamps as moments
 from cdc.columns.values.arrow_types import arrow_type
+from cdc.columns.values.decimals import to_decimals
 from cdc.columns.values.unsupported import UnsupportedValueError
 from cdc.core.table import Column, Kind
 
@@ -99,10 +100,10 @@ _BOOLEANS: Final = {"t": True, "f": False}
 
 
 def _decimals(texts: Texts, column: Column) -> pa.Array:
-    if "NaN" in texts:
-        raise UnsupportedValueError("NaN")
     # the text of money has a currency sign and separators
-    return _cast([text and text.replace("$", "").replace(",", "") for text in texts], column)
+    return to_decimals(
+        pa.array([text and text.replace("$", "").replace(",", "") for text in texts], pa.string()), column
+    )
 
 
 def _bytes(texts: Texts, column: Column) -> pa.Array:

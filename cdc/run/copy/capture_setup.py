@@ -12,10 +12,12 @@ from cdc.connect.settings import SourceSettings
 from cdc.connect.source import preflight, publication, registration, schema_history, slot
 from cdc.connect.source.heartbeat import heartbeat_table
 from cdc.connect.source.registration import Registration
+from cdc.connect.source.relation import read_shapes
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Table, TableName
 from cdc.log.clients.topics import Admin, Topic
 from cdc.run.pipeline import fed_followers
+from cdc.run.tables.column_notices import describe_text_columns, describe_unsent_columns
 from cdc.run.tables.preflight import accept_tables, describe_missing_plugins, describe_skipped
 
 
@@ -28,8 +30,9 @@ def run_preflight(
 ) -> tuple[list[Table], Mapping[TableName, Sequence[PreconditionError]], Sequence[PreconditionError]]:
     """Check source, Kafka Connect, followers and tables, before anything is made.
 
-    Returns the tables that can be followed, the reasons against the other `optional` ones, and notices of checks and
-    followers that go without. Raises CdcError with every reason against the rest.
+    Returns the tables that can be followed, the reasons against the other `optional` ones, and notices: of checks and
+    followers that go without, of columns that are not sent, or that a view takes for more than their text.
+    Raises CdcError with every reason against the rest.
     """
     preflight.check(connection, settings.source)
     connector.check_debezium(client)
@@ -39,7 +42,9 @@ def run_preflight(
             follower.position()
     plugins = client.extensions()
     tables, skipped = accept_tables(connection, settings, names, plugins, optional)
-    return tables, skipped, [*describe_missing_plugins(plugins), *describe_skipped(settings, tables)]
+    unsent = describe_unsent_columns(read_shapes(connection, [table.name for table in tables]))
+    texts = describe_text_columns(settings, tables)
+    return tables, skipped, [*describe_missing_plugins(plugins), *describe_skipped(settings, tables), *unsent, *texts]
 
 
 def prepare_capture(

@@ -190,7 +190,7 @@ def start_capture(context: CopyContext, *, anew: bool = False) -> None:
     """
     s = context.settings
     keys = catalog.find_other_keys(context.connection, context.captured, s.source.choices.keys)
-    texts = {name: types for name, types in s.source.choices.texts.items() if name in context.captured}
+    texts = s.source.choices.list_texts(context.captured)
     captured = debezium_properties.CapturedTables(
         context.captured, keys, texts, s.log.max_row_bytes, context.client.extensions()
     )

@@ -20,7 +20,7 @@ from cdc.run.follow.process_streams import ENDING, FollowContext, ProcessStreams
 from cdc.run.follow.stop_reports import StopReports
 from cdc.run.follow.stop_requests import StopRequests
 from cdc.run.kept_histories import describe_stopped_histories
-from cdc.run.kept_views import describe_stopped_views
+from cdc.run.kept_views import describe_stopped_views, find_unfilled_views
 from cdc.run.lease import Lease, hold_lease
 from cdc.run.pipeline import delta_follower, fed_followers
 from cdc.run.shutdown import stop_on_signals
@@ -28,8 +28,9 @@ from cdc.run.spark.arenas import limit_arenas
 from cdc.run.spark.errors import check_spark
 from cdc.run.spark.gc_tuning import relax_gc
 from cdc.run.tables import problems
+from cdc.run.tables.column_notices import describe_text_columns
 from cdc.run.tables.history_check import check_history, check_log
-from cdc.run.tables.schema_check import find_changed_choices, find_unlogged_changes
+from cdc.run.tables.schema_check import find_changed_choices, find_unlogged_changes, read_followed_tables
 from cdc.run.tables.selection import find_new_tables
 
 LOOK_SECONDS = 10.0
@@ -68,6 +69,7 @@ def follow(
         stops, resyncs = StopRequests(), ResyncQueue(is_here=settings.delta[0] in names)
         reports = StopReports(say, resyncs)
         _check_source(settings, say, stops, resyncs, reports)
+        _say_text_columns(settings, say)
         # after the checks, so that a refused start writes nothing into the source
         target = mark_source_end(settings) if until_caught_up else None
         monitor = CaptureMonitor(settings, target, say, stops, resyncs)
@@ -149,6 +151,13 @@ def _check_source(
         resyncs.request(find_new_tables(settings, lake))
     except UnreachableError as error:
         say(f"following what the log has; {error.what}")
+
+
+def _say_text_columns(settings: PipelineSettings, say: Say) -> None:
+    """Say what new views take for more than its text: of the others, the bootstrap has said it."""
+    if new := find_unfilled_views(settings):
+        for notice in describe_text_columns(settings, read_followed_tables(settings), new):
+            say(str(notice))
 
 
 def mark_source_end(settings: PipelineSettings) -> Lsn:

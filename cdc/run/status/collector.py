@@ -33,6 +33,7 @@ from cdc.run.pipeline import delta_follower
 from cdc.run.status.row_counts import count_lake_rows, count_source_rows
 from cdc.run.status.status import FollowerState, Status
 from cdc.run.tables import problems
+from cdc.run.tables.column_notices import describe_unsent_columns
 from cdc.run.tables.selection import list_followed, list_held_by
 from cdc.sinks.lake.follower import DeltaFollower
 from cdc.sinks.lake.metadata.cuts import Cut
@@ -55,6 +56,7 @@ class StatusCollector:
         self._exact = exact
         self._fed = fed
         self._problems: list[CdcError] = []
+        self._notes: Sequence[str] = ()
         self._problem_of: dict[str, str] = {}
         self._tables: Sequence[TableName] = ()
         self._lsn: Lsn | None = None
@@ -89,7 +91,9 @@ class StatusCollector:
         for problem in self._ask(partial(describe_stopped_views, self._settings)) or ():
             self._add_problem(problem)
         told = tuple(self._problems)
-        return Status(self._lsn, rows, state, last, connector, followers, states, writes, told, age, views)
+        return Status(
+            *(self._lsn, rows, state, last, connector, followers, states, writes, told, age, views, self._notes)
+        )
 
     def _describe(
         self, name: str, at: Position | None, rows: Mapping[str, int | None], meter: LagMeter
@@ -152,8 +156,10 @@ class StatusCollector:
     def _read_source(self, cut: Cut | None) -> tuple[Lsn | None, dict[str, int | None], slot.SlotState | None]:
         settings = self._settings
         with source.open_connection(settings.source) as connection:
+            shapes = read_shapes(connection, self._tables)
+            self._notes = tuple(map(str, describe_unsent_columns(shapes)))
             # a table without the right to read it would end the whole look at the source
-            unreadable = preflight.find_unreadable(connection, settings.source, read_shapes(connection, self._tables))
+            unreadable = preflight.find_unreadable(connection, settings.source, shapes)
             for refusal in unreadable.values():
                 self._add_problem(refusal)
             for left_out in problems.describe_children(settings, connection, self._tables):

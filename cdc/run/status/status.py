@@ -58,6 +58,8 @@ class Status:
     log_age: float | None = None
     """Seconds since the newest commit in the log, by the source's clock."""
     views: Sequence[ViewDescription] = ()
+    notes: Sequence[str] = ()
+    """What is as it has to be, and worth knowing: columns that Postgres does not send."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -72,6 +74,7 @@ class Status:
             "followers": {name: state.as_json() for name, state in self.followers.items()},
             "views": [view.as_json() for view in self.views],
             "lake_writes": self.lake_writes,
+            "notes": list(self.notes),
             "problems": [str(problem) for problem in self.problems],
         }
 

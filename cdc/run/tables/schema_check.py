@@ -5,9 +5,11 @@ from collections.abc import Collection, Sequence
 from cdc.config.settings import PipelineSettings
 from cdc.connect.source import catalog, publication, schema_history
 from cdc.connect.source import connection as source
+from cdc.connect.source.column_types import find_choice
+from cdc.connect.table_choices import ChosenType, ColumnChoices
 from cdc.core.errors import CdcError, HistoryLostError, PreconditionError
 from cdc.core.schema_change import describe_differences, has_more_columns
-from cdc.core.table import Table, TableName
+from cdc.core.table import Column, Table, TableName
 from cdc.core.table_state import ACTIVE
 from cdc.run.pipeline import delta_follower
 from cdc.sinks.lake.metadata.stopped_tables import recopy_remedy
@@ -33,15 +35,21 @@ def find_changed_choices(settings: PipelineSettings) -> dict[TableName, str]:
     choices = settings.source.choices
     changes: dict[TableName, str] = {}
     for name, followed in delta_follower(settings).tables.all().items():
-        chosen = choices.types_of(name)
+        of, table = choices.types_of(name), followed.table
+        wanted = [(column, _find_choice(table, column, of)) for column in table.columns]
         columns = [
-            f"{column.name} as {chosen.get(column.name, 'it is')}"
-            for column in followed.table.columns
-            if column.chosen != chosen.get(column.name, "")
+            f"{column.name} as {choice or 'it is'}" for column, choice in wanted if column.chosen != str(choice or "")
         ]
         if columns and name in settings.selection:
             changes[name] = f"source.column_types has changed: {', '.join(columns)}"
     return changes
+
+
+def _find_choice(table: Table, column: Column, choices: ColumnChoices) -> ChosenType | None:
+    """The choice for a column that the lake has. A chosen type hides the column's own, and any other counts as fit."""
+    if column.chosen:
+        return choices.find(column.name) or choices.numerics
+    return find_choice(column, choices, is_key=column.name in table.key)
 
 
 def find_unlogged_changes(settings: PipelineSettings) -> dict[TableName, CdcError]:

@@ -197,7 +197,8 @@ def run_and_list_modules(*commands: Sequence[str]) -> dict[str, set[str]]:
         f"found = {{' '.join(each): (main(each), [*sys.modules])[1] for each in {[*map(list, commands)]}}};"
         "sys.__stdout__.write(json.dumps(found))"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=python_path())
+    env = {**python_path(), "CDC_SOURCE_PASSWORD": "canary"}
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
     return {command: set(modules) for command, modules in json.loads(ran.stdout).items()}
 
 
@@ -211,11 +212,9 @@ def test_help_imports_nothing_heavy() -> None:
 
 def test_reading_the_configuration_imports_no_engine() -> None:
     main(["init"])
-    found = run_and_list_modules(["config", "check"], ["config", "render"])
-    assert {verb: imported & ENGINES for verb, imported in found.items()} == {
-        "config check": set(),
-        "config render": set(),
-    }
+    [imported] = run_and_list_modules(["config", "render"]).values()
+    assert "pydantic" in imported
+    assert not imported & ENGINES
 
 
 def test_wrong_configuration_fails_before_any_engine_is_imported(folder: Path) -> None:

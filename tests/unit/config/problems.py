@@ -23,7 +23,24 @@ PROBLEMS = [
     (
         "port: 5432",
         "column_types: {public.orders: {total: float}}",
-        'source.column_types.public.orders.total: "float" is not one of text, double',
+        "source.column_types.public.orders.total: \"float\" is not text, double, or 'decimal(p,s)' in quotes, with 0 ≤"
+        " s ≤ p ≤ 38",
+    ),
+    (
+        "port: 5432",
+        "column_types: {public.orders: {total: 'decimal(5, 6)'}}",
+        "source.column_types.public.orders.total: \"decimal(5, 6)\" is not text, double, or 'decimal(p,s)' in quotes,"
+        " with 0 ≤ s ≤ p ≤ 38",
+    ),
+    (
+        "port: 5432",
+        "column_types: {'public.o*': {'*': text}}",
+        "source.column_types.public.o*.*: is every numeric that is text anyway: name columns",
+    ),
+    (
+        "port: 5432",
+        "column_types: {'public.x*': {total: text}}",
+        "source.column_types.public.x*: is none of source.tables",
     ),
     (
         "port: 5432",

@@ -62,6 +62,12 @@ def test_valid_file_is_read(file: Path) -> None:
     assert settings.pipeline.state == str(Path.cwd() / ".cdc")
 
 
+def test_comma_of_a_decimal_in_braces_is_explained(file: Path) -> None:
+    # YAML reads two keys: total, and 2)
+    lines = problems(file, "port: 5432", "column_types: {public.orders: {total: decimal(5,2)}}")
+    assert "\"decimal(5\" is not text, double, or 'decimal(p,s)' in quotes" in " ".join(lines)
+
+
 def brief(old: str, new: str) -> str:
     """The last line that is there instead, or what is not there any more."""
     return new.strip().splitlines()[-1].strip() if new.strip() else f"without {old.strip().splitlines()[0]}"

@@ -1,0 +1,72 @@
+"""What is worth knowing of columns before it is a wrong number.
+
+Columns that views take otherwise than Postgres does, and columns that Postgres does not send.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import psycopg
+
+from cdc.config.settings import PipelineSettings
+from cdc.connect.source import catalog
+from cdc.connect.source import connection as source
+from cdc.connect.source.relation import Shape
+from cdc.core.errors import CdcError, PreconditionError
+from cdc.core.table import Table, TableName
+from cdc.run.tables.schema_check import read_followed_tables
+from cdc.run.tables.selection import find_selected
+from cdc.sinks.lake.history.shape import find_obstacle, history_table
+from cdc.views.text_columns.notices import find_notices
+
+
+def ask_columns(settings: PipelineSettings) -> list[PreconditionError] | None:
+    """The notices of all columns, by the tables of the source, or by those of the lake if the source does not answer.
+
+    None if neither is there to ask.
+    """
+    try:
+        with source.open_connection(settings.source) as connection:
+            names = find_selected(connection, settings)
+            examined = catalog.examine(connection, names, settings.source.choices)
+            return [*describe_unsent_columns(examined.shapes), *describe_text_columns(settings, examined.tables)]
+    except (CdcError, psycopg.Error):
+        tables = _read_lake(settings)
+        return describe_text_columns(settings, tables) if tables else None
+
+
+def _read_lake(settings: PipelineSettings) -> Sequence[Table]:
+    try:
+        return read_followed_tables(settings)
+    except CdcError:
+        return []
+
+
+def describe_text_columns(
+    settings: PipelineSettings, tables: Iterable[Table], views: Collection[TableName] | None = None
+) -> list[PreconditionError]:
+    """One notice for each view and column that is text in the lake, and that the view takes for more than a text.
+
+    `views`: of these only, if they are named.
+    """
+    followed = {table.name: table for table in tables}
+    kept = [followed[name] for name in settings.histories if name in followed and not find_obstacle(followed[name])]
+    histories = {history.name: history for history in map(history_table, kept)}
+    notices = find_notices(settings.view_definitions, {**followed, **histories})
+    return [
+        PreconditionError(f"view {notice.view}: {notice.cause}", notice.remedy)
+        for notice in notices
+        if views is None or notice.view in views
+    ]
+
+
+def describe_unsent_columns(shapes: Mapping[TableName, Shape]) -> list[PreconditionError]:
+    """One notice for each table with generated columns, which Postgres does not send, and no follower has."""
+    unsent = {name: [column.name for column in shape.columns if column.is_generated] for name, shape in shapes.items()}
+    return [
+        PreconditionError(
+            f"{name}: followers do not have {', '.join(columns)}: Postgres sends no generated columns",
+            "compute it in a view, or let a trigger fill a plain column",
+        )
+        for name, columns in unsent.items()
+        if columns
+    ]

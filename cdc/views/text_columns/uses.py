@@ -1,0 +1,278 @@
+"""Where a statement compares, sorts, groups or calculates with a column of a table.
+
+A coarse look at the tree: it follows a column through subqueries, aliases and what picks one of several values, and
+stops at casts and functions, whose results are no column's values any more.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sqlglot import exp
+from sqlglot.optimizer.scope import Scope, traverse_scope
+
+from cdc.core.table import Column, TableName
+from cdc.views.statement.dialect.registry import name_of
+from cdc.views.statement.statement import Statement
+from cdc.views.text_columns.meanings import UseKind
+
+Origin = tuple[TableName, Column]
+"""A column of a table whose values an expression has, unchanged."""
+Origins = frozenset[Origin]
+ViewOrigins = Mapping[tuple[TableName, str], Origins]
+"""The same of the columns of views, which other views read: by view and column in lower case."""
+NOWHERE: Final[Origins] = frozenset()
+
+_PICKS: Final = (
+    *(exp.Alias, exp.Paren, exp.Window, exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls, exp.Nullif),
+    *(exp.Max, exp.Min, exp.ArgMax, exp.ArgMin, exp.AnyValue, exp.First, exp.Last, exp.FirstValue, exp.LastValue),
+    *(exp.NthValue, exp.Lag, exp.Lead, exp.ArrayAgg, exp.ArrayUniqueAgg, exp.ArraySort, exp.ArrayMax, exp.ArrayMin),
+    *(exp.Explode, exp.ExplodeOuter, exp.Distinct, exp.Ordered, exp.Order),
+)
+"""Expressions whose value is one of their first argument's, or a list of them."""
+_EQUATING: Final = {exp.EQ: "=", exp.NEQ: "<>", exp.NullSafeEQ: "<=>", exp.NullSafeNEQ: "<=>"}
+_ORDERING: Final = {exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<="}
+_MATCHING: Final = (exp.Like, exp.ILike, exp.RegexpLike, exp.RegexpILike, exp.StartsWith, exp.EndsWith, exp.Contains)
+_CALCULATING: Final[Mapping[type[exp.Expr], str]] = {
+    **{exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div", exp.Neg: "-"},
+    **{exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseXor: "^", exp.BitwiseNot: "~"},
+}
+_OF_TEXTS: Final = (
+    *(
+        exp.Cast,
+        exp.TryCast,
+        exp.Count,
+        exp.CountIf,
+        exp.Coalesce,
+        exp.Case,
+        exp.If,
+        exp.Nvl2,
+        exp.Connector,
+        exp.Exists,
+    ),
+    *(exp.Concat, exp.ConcatWs, exp.Length, exp.Upper, exp.Lower, exp.Trim, exp.Substring, exp.Left, exp.Right),
+    *(exp.Replace, exp.RegexpReplace, exp.RegexpExtract, exp.Split, exp.Struct, exp.Array, exp.JSONExtract, exp.Pad),
+    *(exp.MD5, exp.SHA, exp.SHA2, exp.Initcap, exp.StrPosition, exp.ArraySize, *_MATCHING),
+)
+"""Functions that mean the same of a text, or nothing of its value."""
+_NAMED_OF_TEXTS: Final = frozenset(
+    {
+        "hash",
+        "xxhash64",
+        "to_json",
+        "named_struct",
+        "typeof",
+        "isnull",
+        "isnotnull",
+        "rtrim",
+        "ltrim",
+        "btrim",
+        "length",
+    }
+    | {"stack", "inline", "map", "array_join", "flatten", "slice", "element_at"}
+    | {"double", "float", "decimal", "bigint", "int", "string", "to_number", "try_to_number", "get_json_object"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnUse:
+    """A column, what is done with it, by which word of SQL, and with which text of the statement, if with one."""
+
+    table: TableName
+    column: Column
+    kind: UseKind
+    word: str
+    literal: str | None = None
+
+
+class UseFinder:
+    """The uses of columns in one statement. `of_views`: where the columns of the views that it reads come from."""
+
+    def __init__(self, statement: Statement, of_views: ViewOrigins) -> None:
+        self._statement = statement
+        self._of_views = of_views
+        self._scopes: list[Scope] = list(traverse_scope(statement.tree))
+        self._of_query = {id(scope.expression): scope for scope in self._scopes}
+
+    def find(self) -> Iterator[ColumnUse]:
+        """All uses, each as often as it is there."""
+        for scope in self._scopes:
+            for kind, word, value, literal in _find_operands(scope):
+                for table, column in self._trace(scope, value):
+                    yield ColumnUse(table, column, kind, word, literal)
+
+    def list_outputs(self) -> dict[str, Origins]:
+        """The origins of the statement's columns, by name in lower case."""
+        root = self._scopes[-1]
+        assert isinstance(root.expression, exp.Query)
+        return {name.lower(): self._trace_output(root, name) for name in root.expression.named_selects}
+
+    def _trace(self, scope: Scope, value: exp.Expr | None) -> Origins:
+        match value:
+            case exp.Column():
+                return self._trace_column(scope, value)
+            case exp.Case():
+                return self._trace_all(
+                    scope, [*(each.args.get("true") for each in value.args["ifs"]), value.args.get("default")]
+                )
+            case exp.If() | exp.Nvl2():
+                return self._trace_all(scope, [value.args.get("true"), value.args.get("false")])
+            case exp.Coalesce() | exp.Greatest() | exp.Least():
+                return self._trace_all(scope, [value.this, *value.expressions])
+            case exp.Query():
+                return self._trace_query(value)
+        return self._trace(scope, value.this) if isinstance(value, _PICKS) else NOWHERE
+
+    def _trace_all(self, scope: Scope, values: Iterable[exp.Expr | None]) -> Origins:
+        return NOWHERE.union(*(self._trace(scope, value) for value in values))
+
+    def _trace_query(self, query: exp.Query) -> Origins:
+        inner = self._of_query.get(id(query.unnest()))
+        names = query.named_selects
+        return self._trace_output(inner, names[0]) if inner and names else NOWHERE
+
+    def _trace_output(self, scope: Scope, name: str) -> Origins:
+        query = scope.expression
+        if isinstance(query, exp.SetOperation):
+            at = [each.lower() for each in query.named_selects].index(name.lower())
+            branches = [(self._of_query.get(id(side.unnest())), side) for side in (query.left, query.right)]
+            return NOWHERE.union(
+                *(self._trace_output(inner, side.named_selects[at]) for inner, side in branches if inner)
+            )
+        if not isinstance(query, exp.Select):
+            return self._trace_lateral(scope, name)
+        selected = [each for each in query.selects if each.alias_or_name.lower() == name.lower()]
+        return self._trace(scope, selected[0]) if selected else NOWHERE
+
+    def _trace_lateral(self, scope: Scope, name: str) -> Origins:
+        """The elements of a list that LATERAL makes rows of; the place among them is no value of it."""
+        lateral = scope.expression
+        made = lateral.this if isinstance(lateral, exp.Lateral) else None
+        is_place = isinstance(made, exp.Posexplode) and name == next(iter(lateral.alias_column_names), None)
+        is_list = isinstance(made, exp.Explode)
+        return self._trace(scope, made.this) if made is not None and is_list and not is_place else NOWHERE
+
+    def _trace_column(self, scope: Scope, column: exp.Column) -> Origins:
+        # in ORDER BY, a name of an output has no table
+        if not column.table:
+            return self._trace_output(scope, column.name)
+        here: Scope | None = scope
+        while here is not None:
+            if column.table in here.sources:
+                return self._trace_source(here.sources[column.table], column.name)
+            here = here.parent
+        return NOWHERE
+
+    def _trace_source(self, source: exp.Expr | Scope, name: str) -> Origins:
+        if isinstance(source, Scope):
+            return self._trace_output(source, name)
+        use = self._statement.uses.get(id(source))
+        if use is None:
+            return NOWHERE
+        through_view = self._of_views.get((use.table, name.lower()))
+        if through_view is not None:
+            return through_view
+        return frozenset([(use.table, self._statement.column(use.alias, name))])
+
+
+_Operand = tuple[UseKind, str, exp.Expr | None, str | None]
+_Pick = Callable[[exp.Expr], Iterable[exp.Expr]]
+
+
+def _find_operands(scope: Scope) -> Iterator[_Operand]:
+    """The expressions of a query that something is done with, and what."""
+    query = scope.expression
+    if isinstance(query, exp.Select):
+        yield from _of_set_operation(query)
+    for node in scope.walk():
+        yield from _operands_of(node)
+
+
+def _of_set_operation(query: exp.Select) -> Iterator[_Operand]:
+    """What UNION and its like ask of this branch: which of its rows are the same as others."""
+    around = query.parent
+    while isinstance(around, exp.Subquery | exp.Paren):
+        around = around.parent
+    if isinstance(around, exp.SetOperation) and (around.args.get("distinct") or not isinstance(around, exp.Union)):
+        yield from ((UseKind.GROUPED, around.key.upper(), value, None) for value in query.selects)
+
+
+def _operands_of(node: exp.Expr) -> Iterator[_Operand]:
+    match node:
+        case exp.EQ() | exp.NEQ() | exp.NullSafeEQ() | exp.NullSafeNEQ():
+            yield from _compare(UseKind.EQUATED, _EQUATING[type(node)], [node.this, node.expression])
+        case exp.GT() | exp.GTE() | exp.LT() | exp.LTE():
+            yield from _compare(UseKind.ORDERED, _ORDERING[type(node)], [node.this, node.expression])
+        case exp.Between():
+            yield from _compare(UseKind.ORDERED, "BETWEEN", [node.this, node.args["low"], node.args["high"]])
+        case exp.In():
+            yield from _compare(UseKind.EQUATED, "IN", [node.this, *node.expressions, node.args.get("query")])
+        case exp.Case() if node.this:
+            yield from _compare(UseKind.EQUATED, "CASE", [node.this, *(each.this for each in node.args["ifs"])])
+        case exp.DecodeCase():
+            yield from _compare(UseKind.EQUATED, "decode", node.expressions)
+        case exp.Nullif() | exp.ArrayContains() | exp.ArrayPosition():
+            yield from _compare(UseKind.EQUATED, name_of(node), [node.this, node.expression])
+        case _:
+            yield from _further_operands_of(node)
+
+
+def _compare(kind: UseKind, word: str, operands: Iterable[exp.Expr | None]) -> Iterator[_Operand]:
+    """Each operand, as compared with the others: with a literal if one of them is one."""
+    there = [operand for operand in operands if operand is not None]
+    texts = [operand.name for operand in there if isinstance(operand, exp.Literal) and operand.is_string]
+    for operand in there:
+        yield kind, word, operand, None
+        yield from ((UseKind.LITERAL, word, operand, text) for text in texts)
+
+
+def _further_operands_of(node: exp.Expr) -> Iterator[_Operand]:
+    for kinds, kind, word, pick in _USES:
+        if isinstance(node, kinds):
+            yield from ((kind, word or name_of(node), value, None) for value in pick(node))
+            return
+    if _is_calculation(node):
+        word = _CALCULATING.get(type(node)) or name_of(node)
+        yield from ((UseKind.CALCULATED, word, value, None) for value in node.iter_expressions())
+
+
+def _pick_first(node: exp.Expr) -> Iterable[exp.Expr]:
+    return [node.this]
+
+
+def _pick_operands(node: exp.Expr) -> Iterable[exp.Expr]:
+    return [node.this, *node.expressions]
+
+
+def _pick_groups(node: exp.Expr) -> Iterable[exp.Expr]:
+    # GROUP BY ALL: by every output without an aggregate
+    is_all = node.args.get("all") and isinstance(node.parent, exp.Select)
+    plain = node.parent.selects if is_all and isinstance(node.parent, exp.Select) else []
+    return [*node.iter_expressions(), *(value for value in plain if not value.find(exp.AggFunc))]
+
+
+def _pick_distinct(node: exp.Expr) -> Iterable[exp.Expr]:
+    return node.parent.selects if isinstance(node.parent, exp.Select) else node.expressions
+
+
+_USES: Final[Sequence[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], UseKind, str, _Pick]]] = (
+    (exp.Ordered, UseKind.ORDERED, "ORDER BY", _pick_first),
+    (exp.ArraySort, UseKind.ORDERED, "sort_array", _pick_first),
+    ((exp.Max, exp.Min, exp.Greatest, exp.Least, exp.ArrayMax, exp.ArrayMin), UseKind.ORDERED, "", _pick_operands),
+    (exp.ArgMax, UseKind.ORDERED, "max_by", lambda node: [node.expression]),
+    (exp.ArgMin, UseKind.ORDERED, "min_by", lambda node: [node.expression]),
+    ((exp.Group, exp.Rollup, exp.Cube, exp.GroupingSets), UseKind.GROUPED, "GROUP BY", _pick_groups),
+    (exp.ArrayUniqueAgg, UseKind.GROUPED, "collect_set", _pick_first),
+    (exp.Distinct, UseKind.GROUPED, "DISTINCT", _pick_distinct),
+    (exp.Window, UseKind.GROUPED, "PARTITION BY", lambda node: node.args.get("partition_by") or []),
+    (_MATCHING, UseKind.MATCHED, "", _pick_first),
+)
+"""Nodes that do something with some of their parts: what, by which word (else the node's own), and with which parts."""
+
+
+def _is_calculation(node: exp.Expr) -> bool:
+    """Arithmetic, or a function that is not known to be about texts."""
+    if isinstance(node, exp.Anonymous):
+        return node.name.lower() not in _NAMED_OF_TEXTS
+    is_function = isinstance(node, exp.Func) and not isinstance(node, (*_PICKS, *_OF_TEXTS))
+    return type(node) in _CALCULATING or is_function
