@@ -22,7 +22,7 @@ from cdc.views.statement.dialect.values import Unproven
 from cdc.views.statement.final_windows import close_windows
 from cdc.views.statement.lineage import Lineage, name_outputs
 from cdc.views.statement.list_order import ListPaths, find_unordered_lists
-from cdc.views.statement.parsing import parse_statement
+from cdc.views.statement.parsing import check_key, check_view, parse_statement, reading
 from cdc.views.statement.refused import check_deterministic
 from cdc.views.statement.statement import Statement
 
@@ -67,7 +67,14 @@ class CompiledView:
 def compile_view(definition: ViewDefinition, tables: Mapping[TableName, Table]) -> CompiledView:
     """Read a view's statement over these tables; raises ConfigurationError with the place of an error."""
     label = str(definition.name)
+    with reading(label):
+        return _compile(label, definition, tables)
+
+
+def _compile(label: str, definition: ViewDefinition, tables: Mapping[TableName, Table]) -> CompiledView:
+    check_view(label, definition.sql, definition.key)
     statement = parse_statement(label, close_windows(definition, tables), tables)
+    check_key(label, definition.key, statement.tree)
     check_deterministic(label, statement)
     names = {name: f"t{number}" for number, name in enumerate(sorted(statement.table_names))}
     plan = plan_view(statement, [name.lower() for name in definition.key])
