@@ -140,6 +140,14 @@ class Lineage:
         return isinstance(source, Scope) and self.may_be_missing(source, column.name)
 
 
+def name_output(part: exp.Expr) -> str | None:
+    """The name of an output, in lower case; None where the user gave it none, and Spark calls it as it likes."""
+    name = part.args.get("alias")
+    # qualified, every output has an alias; those of the user have a place in the text
+    is_named = isinstance(part.unalias(), exp.Column) or (isinstance(name, exp.Identifier) and "line" in name.meta)
+    return part.alias_or_name.lower() if is_named else None
+
+
 def name_outputs(scope: Scope) -> list[str]:
     """The names of a query's columns."""
     query = scope.expression

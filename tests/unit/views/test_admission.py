@@ -1,5 +1,7 @@
 """What a statement may have is let in by a list: the rest makes its view whole, or is refused by name and place."""
 
+from dataclasses import replace
+
 import pytest
 from sqlglot import exp
 
@@ -275,3 +277,14 @@ def test_a_hint_changes_nothing() -> None:
 def test_an_aggregate_without_a_class_is_no_column_of_a_row() -> None:
     """`mean(y)` of all rows is not that of the few that are looked at."""
     assert compiled("SELECT a.id, s.n FROM a JOIN (SELECT mean(y) AS n FROM b) s ON s.n = a.x").plan.whole
+
+
+def test_outputs_without_a_name_are_known_by_their_place() -> None:
+    """Spark calls them as it likes: a view with one is not filled anew at each cut, and its lists are sorted."""
+    view = compiled("SELECT x AS id, t, count(*), collect_list(f) FROM a GROUP BY x, t")
+    columns = [Column("id", Kind.INTEGER), Column("T", Kind.TEXT), Column("count(1)", Kind.BIGINT)]
+    stored = Table(TableName("shop", "v"), (*columns, Column("collect_list(f)", Kind.DOUBLE, array=True)), ("id",))
+    assert view.has_columns_of(stored)
+    assert view.shape(stored).unordered == {"collect_list(f)": frozenset([()])}
+    assert not view.has_columns_of(replace(stored, columns=stored.columns[:3]))
+    assert not view.has_columns_of(replace(stored, columns=(columns[1], columns[0], *stored.columns[2:])))
