@@ -82,7 +82,7 @@ _VALUES: Final[dict[type[exp.Expr], frozenset[str]]] = {
     exp.RespectNulls: _ONE,
     exp.WithinGroup: _TWO,
     exp.Collate: _TWO,
-    exp.AtTimeZone: _names("this zone"),
+    **dict.fromkeys((exp.AtTimeZone, exp.FromTimeZone), _names("this zone")),
     exp.JSONPath: _names("expressions"),
     exp.JSONPathRoot: _NONE,
     exp.JSONPathKey: _ONE,
