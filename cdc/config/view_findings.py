@@ -11,7 +11,7 @@ from cdc.views.definition import ViewDefinition
 from cdc.views.order import sort_views
 from cdc.views.settings import ViewSettings
 from cdc.views.statement.final_windows import LATE, find_closing_window, list_read_tables, select_late
-from cdc.views.statement.parsing import check_view
+from cdc.views.statement.parsing import check_view, reading
 
 
 def find_wrong_views(
@@ -46,8 +46,9 @@ def _find_wrong(
     if TableName.parse(name) in source.selection or TableName.parse(name).schema == source.heartbeat_schema:
         yield (name,), "has the name of a table that is followed"
     try:
-        check_view(name, view.sql, view.key)
-        tables, closing = list_read_tables(_define(name, view)), find_closing_window(_define(name, view))
+        with reading(name):
+            check_view(name, view.sql, view.key)
+            tables, closing = list_read_tables(_define(name, view)), find_closing_window(_define(name, view))
     except ConfigurationError as error:
         yield (name, "sql"), error.what.removeprefix(f"views.{name}: ")
         return

@@ -93,6 +93,8 @@ def check_view(view: str, sql: str, key: Sequence[str]) -> None:
     with reading(view):
         tree = normalize(parse_query(view, sql))
         check_refused(view, [*admit(tree).refused, *find_variables(sql)])
+        if not any(list_base_tables(tree)):
+            _refuse(view, "it reads no table")
         check_key(view, key, tree)
 
 

@@ -235,6 +235,7 @@ def test_a_star_in_a_function_reads_all_columns() -> None:
 
 
 CRASHES = {
+    "the last in an order": "SELECT id, x, last(t) OVER (PARTITION BY id ORDER BY id) AS v FROM a",
     "an expression of an expression": "SELECT id, upper(u) AS v FROM (SELECT id, trim(t) AS u FROM a)",
     "a group by one": "SELECT k + 1 AS id, count(*) AS n FROM (SELECT x + 1 AS k FROM a) GROUP BY k + 1",
     "an equality of one": "SELECT s.id FROM (SELECT id, x + 1 AS d FROM a) s JOIN b ON s.d + 1 = b.a_id",
@@ -259,6 +260,7 @@ def test_ordinary_statements_are_compiled(sql: str) -> None:
     [
         ("SELECT id FROM a UNION SELECT id FROM b", ["ids"], "its result has no column ids, which is in its key"),
         ("SELECT id FROM a", ["id", "ID"], "its key has id twice"),
+        ("SELECT id FROM (VALUES (1), (2)) AS v (id)", ["id"], "it reads no table"),
         ("SELECT id FROM a UNION SELECT id, x FROM a", ["id"], "a branch of UNION has 1 columns, the other 2"),
         (f"SELECT id FROM a WHERE {'(' * 99}x = 1{')' * 99}", ["id"], "it is nested too deep to be read"),
     ],

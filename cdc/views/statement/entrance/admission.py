@@ -124,7 +124,7 @@ def _names_pivoted(query: exp.Select) -> bool:
 def _leave(node: exp.Expr) -> tuple[str, str] | None:
     # EXISTS, AND and OR count as functions for sqlglot
     if isinstance(node, exp.Func):
-        return None if is_pure(node) else ("", "its meaning is not followed")
+        return None if is_pure(node) or is_ordered(node) else ("", "its meaning is not followed")
     unknown = find_unknown_argument(node)
     if unknown is None:
         return ("lateral", "a subquery for each row is not followed") if _is_lateral_query(node) else None
