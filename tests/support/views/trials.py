@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import duckdb
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -37,7 +38,8 @@ Rows = Mapping[TableName, pa.Table]
 BEFORE, AFTER, SHUFFLED, SOME = range(4)
 """The states of a trial: before the changes, after them, the same in another order, and the needed rows alone."""
 _STATE: Final = "_state"
-_BATCH: Final = 40
+_BATCH: Final = 4
+"""Trials of one query: each of its joins takes memory until it ends."""
 HISTORIES: Final = 5
 _QUICK: Final = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
 _VALUES: Final[Mapping[Kind, Sequence[Any]]] = {
@@ -188,8 +190,8 @@ def run_trials(spark: SparkSession, trials: Sequence[Trial]) -> list[Trial]:
     _put_frames(spark, trials)
     understood = [trial for trial in trials if _is_understood(spark, trial)]
     with _planned_once(spark):
-        for start in range(0, len(understood), _BATCH // 4):
-            _run(spark, understood[start : start + _BATCH // 4])
+        for start in range(0, len(understood), _BATCH):
+            _run(spark, understood[start : start + _BATCH])
     return [trial for trial in understood if len(trial.found) == len(trial.states)]
 
 
@@ -245,7 +247,7 @@ def _run(spark: SparkSession, trials: Sequence[Trial]) -> None:
     branches = [(trial, at) for trial in trials for at in trial.states]
     try:
         rows = spark.sql(" UNION ALL ".join(f"({_write(*branch)})" for branch in branches)).collect()
-    except PySparkException:
+    except (PySparkException, Py4JJavaError):
         if len(trials) > 1:
             _run(spark, trials[: len(trials) // 2])
             _run(spark, trials[len(trials) // 2 :])
