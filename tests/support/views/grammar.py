@@ -25,6 +25,8 @@ class Grammar(ValueGrammar):
     def statement(self) -> RandomStatement:
         if self._chance(0.3):
             return RandomStatement(self._respell(self._chain()), ("k",))
+        if self._chance(0.25):
+            return RandomStatement(self._common(), ("k",))
         sql, columns = self._query(depth=2)
         names = [name for name in columns if columns[name] in "nls"] or [*columns]
         # the first outputs are plain columns, which lead to keys
@@ -33,6 +35,27 @@ class Grammar(ValueGrammar):
         if self.random.random() < self.odd / 4:
             key = [*key, self.random.choice(["nope", key[0].upper()])]
         return RandomStatement(self._respell(sql), tuple(key))
+
+    def _common(self) -> str:
+        """What many write: the newest row of a group, the first of all, a card with a list, two tables as one."""
+        first, second = replace(self._base(), name="t1"), replace(self._base(), name="t2")
+        one, two = (next(name for name, c in SHAPES.items() if c is each.columns) for each in (first, second))
+        mine, order, theirs = (self._column("n", [each]) for each in (first, first, second))
+        order = f"{order}, t1.id" if self._chance(0.6) else order
+        word = self._pick("UNION", "UNION ALL", "EXCEPT")
+        union = f"SELECT t1.id AS k, {mine} AS v FROM {one} t1 {word} SELECT t2.id, {theirs} FROM {two} t2"
+        return self._pick(
+            f"SELECT r.id AS k FROM (SELECT t1.id, row_number() OVER (PARTITION BY {mine} ORDER BY {order}) AS n"
+            f" FROM {one} t1) r WHERE r.n = 1",
+            f"SELECT t1.id AS k, {mine} AS v FROM {one} t1 ORDER BY {order} LIMIT {self.random.randint(1, 3)}",
+            f"{union} ORDER BY v, k LIMIT {self.random.randint(1, 3)}",
+            f"SELECT t1.id AS k, collect_list(struct(t2.*)) AS l, count(*) AS n FROM {one} t1"
+            f" LEFT JOIN {two} t2 ON {theirs} = t1.id GROUP BY t1.id",
+            f"SELECT t1.id AS k, {self._star([first])} AS j FROM {one} t1",
+            f"SELECT {mine} AS k, max_by(t1.id, {order}) AS v FROM {one} t1 GROUP BY {mine}"
+            if "," not in order
+            else f"SELECT {mine} AS k, max_by(t1.id, struct({order})) AS v FROM {one} t1 GROUP BY {mine}",
+        )
 
     def _chain(self) -> str:
         """Three tables, each by the one before it: the second may have no row, and gives a value all the same."""

@@ -216,7 +216,8 @@ def _put_frames(spark: SparkSession, trials: Sequence[Trial]) -> None:
             for trial in trials
             for at, rows in trial.states.items()
         ]
-        frame = spark.createDataFrame(pa.concat_tables(parts), row_type(marked))
+        # Spark reads no further than an empty chunk
+        frame = spark.createDataFrame(pa.concat_tables(parts).combine_chunks(), row_type(marked))
         frame.createOrReplaceTempView(f"trial_{name.table}")
 
 
