@@ -41,7 +41,11 @@ def _find_taken(views: Iterable[str], histories: Collection[TableName]) -> Itera
 
 
 def _find_wrong(
-    name: str, view: ViewSettings, known: Collection[TableName], histories: Collection[TableName], source: SourceSettings
+    name: str,
+    view: ViewSettings,
+    known: Collection[TableName],
+    histories: Collection[TableName],
+    source: SourceSettings,
 ) -> Iterator[Finding]:
     if TableName.parse(name) in source.selection or TableName.parse(name).schema == source.heartbeat_schema:
         yield (name,), "has the name of a table that is followed"
