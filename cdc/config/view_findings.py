@@ -11,6 +11,7 @@ from cdc.views.definition import ViewDefinition
 from cdc.views.order import sort_views
 from cdc.views.settings import ViewSettings
 from cdc.views.statement.final_windows import LATE, find_closing_window, list_read_tables, select_late
+from cdc.views.statement.parsing import check_view, reading
 
 
 def find_wrong_views(
@@ -20,7 +21,7 @@ def find_wrong_views(
 
     `histories`: the tables of which a history is kept.
     """
-    known = {str(name).lower() for name in (*map(TableName.parse, views), *map(history_name, histories))}
+    known = {*map(TableName.parse, views), *map(history_name, histories)}
     findings = [
         *_find_taken(views, histories),
         *(finding for name, view in views.items() for finding in _find_wrong(name, view, known, histories, source)),
@@ -40,22 +41,38 @@ def _find_taken(views: Iterable[str], histories: Collection[TableName]) -> Itera
 
 
 def _find_wrong(
-    name: str, view: ViewSettings, known: Collection[str], histories: Collection[TableName], source: SourceSettings
+    name: str,
+    view: ViewSettings,
+    known: Collection[TableName],
+    histories: Collection[TableName],
+    source: SourceSettings,
 ) -> Iterator[Finding]:
     if TableName.parse(name) in source.selection or TableName.parse(name).schema == source.heartbeat_schema:
         yield (name,), "has the name of a table that is followed"
     try:
-        tables, closing = list_read_tables(_define(name, view)), find_closing_window(_define(name, view))
+        with reading(name):
+            check_view(name, view.sql, view.key)
+            tables, closing = list_read_tables(_define(name, view)), find_closing_window(_define(name, view))
     except ConfigurationError as error:
         yield (name, "sql"), error.what.removeprefix(f"views.{name}: ")
         return
-    if closing and str(closing.history).lower() not in known:
+    if closing and closing.history not in known:
         yield (name, "final_after"), f"needs the history of {closing.reference.table}: name it in `history:`"
         return
     for table in tables:
         # a later epoch of a history is there once it has begun
-        if str(table).lower() not in known and not find_tracked(table, histories) and table not in source.selection:
-            yield (name, "sql"), f"reads {table}, which is none of source.tables, no history and no view"
+        if table not in known and not find_tracked(table, histories) and table not in source.selection:
+            told = f"reads {table}, which is none of source.tables, no history and no view"
+            yield (name, "sql"), told + _spell(table, known, source)
+
+
+def _spell(table: TableName, known: Collection[TableName], source: SourceSettings) -> str:
+    """What to write where a name differs in its letters only."""
+    names = [*known, *source.selection.names]
+    found = next((name for name in names if str(name).lower() == str(table).lower()), None)
+    return (
+        f": write `{found.schema}`.`{found.table}`, since names without backticks are in small letters" if found else ""
+    )
 
 
 def add_late_views(views: Mapping[str, ViewSettings]) -> dict[str, ViewSettings]:

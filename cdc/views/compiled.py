@@ -20,9 +20,9 @@ from cdc.views.statement.derived import PREFIX
 from cdc.views.statement.dialect.statements import DuckStatement, write_statement
 from cdc.views.statement.dialect.values import Unproven
 from cdc.views.statement.final_windows import close_windows
-from cdc.views.statement.lineage import Lineage, name_outputs
+from cdc.views.statement.lineage import Lineage, name_output, name_outputs
 from cdc.views.statement.list_order import ListPaths, find_unordered_lists
-from cdc.views.statement.parsing import parse_statement
+from cdc.views.statement.parsing import check_key, check_view, parse_statement, reading
 from cdc.views.statement.refused import check_deterministic
 from cdc.views.statement.statement import Statement
 
@@ -48,12 +48,18 @@ class CompiledView:
         return self.statement.table_names
 
     def shape(self, table: Table) -> ViewShape:
-        return ViewShape(table, self.plan, self.unordered)
+        # by place: Spark has names of its own for outputs without one
+        outputs = zip(self.statement.tree.named_selects, table.column_names, strict=False)
+        named = {name.lower(): column.lower() for name, column in outputs}
+        return ViewShape(table, self.plan, {named.get(name, name): paths for name, paths in self.unordered.items()})
 
     def has_columns_of(self, table: Table) -> bool:
         """Whether the statement still gives the columns that the view was filled with: a star may give more now."""
-        outputs = [name.lower() for name in self.statement.tree.named_selects]
-        return outputs == [name.lower() for name in table.column_names]
+        if self.statement.tree.is_star:
+            return True
+        outputs, columns = [*map(name_output, self.statement.tree.selects)], table.column_names
+        pairs = zip(outputs, columns, strict=False)
+        return len(outputs) == len(columns) and all(name in (None, column.lower()) for name, column in pairs)
 
     def sources(self) -> Mapping[str, Column]:
         """The columns of the result that are columns of a table, unchanged; by name in lower case."""
@@ -67,7 +73,14 @@ class CompiledView:
 def compile_view(definition: ViewDefinition, tables: Mapping[TableName, Table]) -> CompiledView:
     """Read a view's statement over these tables; raises ConfigurationError with the place of an error."""
     label = str(definition.name)
+    with reading(label):
+        return _compile(label, definition, tables)
+
+
+def _compile(label: str, definition: ViewDefinition, tables: Mapping[TableName, Table]) -> CompiledView:
+    check_view(label, definition.sql, definition.key)
     statement = parse_statement(label, close_windows(definition, tables), tables)
+    check_key(label, definition.key, statement.tree)
     check_deterministic(label, statement)
     names = {name: f"t{number}" for number, name in enumerate(sorted(statement.table_names))}
     plan = plan_view(statement, [name.lower() for name in definition.key])

@@ -10,10 +10,14 @@ class Evaluator:
     """Runs statements in DuckDB, in this process."""
 
     def __init__(self) -> None:
-        self._connection = duckdb.connect(":memory:")
+        # it sees the tables that are registered, and no file, extension or name of Python
+        self._connection = duckdb.connect(
+            ":memory:", config={"enable_external_access": False, "python_enable_replacements": False}
+        )
         # one batch is small; a second thread costs more than it saves
         self._connection.execute("SET threads = 1")
         self._connection.execute("SET TimeZone = 'UTC'")
+        self._connection.execute("SET lock_configuration = true")
 
     def evaluate(self, query: str, tables: Mapping[str, pa.Table]) -> pa.Table:
         """The result of a query in DuckDB's dialect over these tables."""

@@ -57,4 +57,5 @@ def _complete(rows: pa.Table, table: Table) -> pa.Table:
     schema = arrow_schema(table)
     missing = {field.name: pa.nulls(len(rows), field.type) for field in schema if field.name not in rows.column_names}
     columns = [missing[field.name] if field.name in missing else rows[field.name] for field in schema]
-    return pa.Table.from_arrays(columns, schema=schema)
+    # Spark reads no further than an empty chunk
+    return pa.Table.from_arrays(columns, schema=schema).combine_chunks()

@@ -13,6 +13,8 @@ from cdc.views.statement.statement import Statement
 
 def plan_view(statement: Statement, key: Sequence[str]) -> ViewPlan:
     """Plan how changes of the statement's tables reach a view with this key."""
+    if statement.admission.opaque:
+        return _plan_whole(statement)
     lineage, links = _trace(statement)
     uses = {use.alias: use for use in statement.uses.values()}
     groups = _group_anchors(lineage, key)
@@ -24,6 +26,14 @@ def plan_view(statement: Statement, key: Sequence[str]) -> ViewPlan:
     whole = _explain_whole(reached, uses.keys() - routes.keys())
     plan = ViewPlan(uses, list_read_columns(statement), {}, routes, complete, whole)
     return replace(plan, derived=_select_derived(plan, lineage.derived.found))
+
+
+def _plan_whole(statement: Statement) -> ViewPlan:
+    """The plan of a statement that the analysis does not follow: every change of any column touches every row."""
+    first = statement.admission.opaque[0]
+    uses = {use.alias: use for use in statement.uses.values()}
+    columns = {use.table: statement.tables[use.table].column_names for use in uses.values()}
+    return ViewPlan(uses, columns, {}, {}, {}, dict.fromkeys(uses, f"{first.name}{first.where}: {first.why}"))
 
 
 def _select_derived(

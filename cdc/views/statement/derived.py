@@ -4,7 +4,7 @@ Each counts as a further column of its table: it can be indexed, and lead to key
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from sqlglot import exp
@@ -13,11 +13,12 @@ from cdc.columns.values.spark_types import to_column
 from cdc.core.table import Column, TableName
 from cdc.views.plan import DerivedColumn, TableUse
 from cdc.views.statement.dialect.statements import DuckStatement, write_statement
+from cdc.views.statement.entrance.functions import is_aggregate
 from cdc.views.statement.statement import Statement
 
 PREFIX: Final = "="
 """Derived columns have names that begin with it. A table may have such a column too, and is then left alone."""
-_OTHERS_ROWS: Final = (exp.Query, exp.AggFunc, exp.Window, exp.Lambda, exp.Star)
+_OTHERS_ROWS: Final = (exp.Query, exp.Window, exp.Lambda, exp.Star, exp.UDTF)
 """What an expression may not contain: it would be of more than one row."""
 ResolveColumn = Callable[[exp.Column], frozenset[tuple[str, str]]]
 """The columns of tables that a column's values come from, as aliases of uses and names."""
@@ -29,11 +30,13 @@ class DerivedColumns:
 
     statement: Statement
     found: dict[TableName, dict[str, DerivedColumn]]
+    values: dict[str, exp.Expr] = field(default_factory=dict)
+    """The expression of each, over columns of its table."""
 
     def find(self, value: exp.Expr, resolve: ResolveColumn) -> tuple[str, str] | None:
         """An expression as a column of a use: its alias, and the derived column's name; None if it is not one."""
         columns = [*value.find_all(exp.Column)]
-        if not columns or value.find(*_OTHERS_ROWS):
+        if not columns or any(isinstance(node, _OTHERS_ROWS) or is_aggregate(node) for node in value.walk()):
             return None
         sources = {id(column): resolve(column) for column in columns}
         if any(len(found) != 1 for found in sources.values()):
@@ -42,7 +45,7 @@ class DerivedColumns:
         if len({alias for alias, _ in single.values()}) > 1:
             return None
         alias = next(iter(single.values()))[0]
-        name = self._add(alias, _rename(value, {at: column for at, (_, column) in single.items()}))
+        name = self._add(alias, self._rename(value, {at: column for at, (_, column) in single.items()}))
         return (alias, name) if name else None
 
     def column(self, alias: str, name: str) -> Column:
@@ -62,7 +65,16 @@ class DerivedColumns:
             if derived is None:
                 return None
             known[name] = derived
+            self.values[name] = value
         return name
+
+    def _rename(self, value: exp.Expr, names: dict[int, str]) -> exp.Expr:
+        """The expression over these columns of its table; a derived one is written out."""
+        renamed = value.copy()
+        for column, own in zip([*value.find_all(exp.Column)], [*renamed.find_all(exp.Column)], strict=True):
+            name = names[id(column)]
+            own.replace(exp.paren(self.values[name]) if name in self.values else exp.column(name))
+        return renamed
 
     def _derive(self, table: TableName, name: str, value: exp.Expr) -> DerivedColumn | None:
         written = write_statement(self._select(table, value), {table: TABLE})
@@ -88,11 +100,3 @@ class DerivedColumns:
 
 TABLE: Final = "t"
 """The name of the rows from which a derived column is computed."""
-
-
-def _rename(value: exp.Expr, names: dict[int, str]) -> exp.Expr:
-    """The expression over these columns of its table."""
-    renamed = value.copy()
-    for column, own in zip(value.find_all(exp.Column), renamed.find_all(exp.Column), strict=True):
-        own.replace(exp.column(names[id(column)]))
-    return renamed

@@ -10,13 +10,15 @@ from sqlglot.optimizer.scope import Scope
 from cdc.columns.rows.join_fingerprints import comparison_type
 from cdc.columns.values.arrow_types import arrow_type
 from cdc.views.plan import Edge, Link
-from cdc.views.statement.lineage import BaseColumn, Lineage, Sources, name_outputs
+from cdc.views.statement.lineage import BaseColumn, Lineage, Sources, name_outputs, optional_sources
 from cdc.views.statement.statement import Statement
 
 
 @dataclass(frozen=True, slots=True)
 class _Clause:
     """A condition, and the names in FROM whose rows take part, or meet others (`joined`), only where it holds.
+
+    `optional`: the names that may have no row where it is asked.
 
     A condition of an outer join does not restrict the side that the join keeps: in `a JOIN c LEFT JOIN b ON
     a.id = c.a_id`, rows of `a` and `c` meet that are not equal.
@@ -25,6 +27,7 @@ class _Clause:
     condition: exp.Expr
     filtered: frozenset[str]
     joined: frozenset[str]
+    optional: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,9 @@ class _LinkFinder:
 
     def _side(self, scope: Scope, clause: _Clause, value: exp.Expr) -> _Side:
         names = {column.table for column in value.find_all(exp.Column)}
-        return _Side(self.lineage.resolve(scope, value), names <= clause.filtered, names <= clause.joined)
+        return _Side(
+            self.lineage.resolve(scope, value, clause.optional), names <= clause.filtered, names <= clause.joined
+        )
 
 
 def are_comparable(lineage: Lineage, columns: Iterable[BaseColumn]) -> bool:
@@ -121,11 +126,14 @@ def _clauses(scope: Scope) -> Iterator[_Clause]:
         if join.args.get("on"):
             filtered = frozenset(_filtered_by(join, before, name))
             # the rows of a FULL JOIN take part anyway, but meet only where they are equal
-            yield _Clause(join.args["on"], filtered, filtered or frozenset([name]))
+            optional = frozenset(optional_sources(scope, before_join=join))
+            yield _Clause(join.args["on"], filtered, filtered or frozenset([name]), optional)
         before.add(name)
     if query.args.get("where"):
         # no column of a query around this one: its rows may take part without those in here
-        yield _Clause(query.args["where"].this, frozenset(before), frozenset(before))
+        yield _Clause(
+            query.args["where"].this, frozenset(before), frozenset(before), frozenset(optional_sources(scope))
+        )
 
 
 def _filtered_by(join: exp.Join, before: set[str], name: str) -> set[str]:

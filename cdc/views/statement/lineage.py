@@ -8,8 +8,10 @@ from sqlglot import exp
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from cdc.views.statement.derived import DerivedColumns
+from cdc.views.statement.entrance.functions import is_aggregate
 from cdc.views.statement.join_order import joins_from_left
 from cdc.views.statement.statement import Statement
+from cdc.views.statement.strict import is_strict
 
 BaseColumn = tuple[str, str]
 """Alias of a use, and a column of its table."""
@@ -45,33 +47,52 @@ class Lineage:
         They can where all rows that share a result row, or a window, have the same value of the column.
         """
         query = scope.expression
+        if query.args.get("limit") or query.args.get("offset"):
+            return NOWHERE
         if isinstance(query, exp.SetOperation):
-            found = [self.output(branch, column) for branch, column in self._branches(query, name)]
-            return frozenset[BaseColumn]().union(*found) if all(found) else NOWHERE
-        if not isinstance(query, exp.Select) or query.args.get("limit") or query.args.get("offset"):
+            found = [self.output(branch, column) for branch, column in self.branches(query, name)]
+            return frozenset[BaseColumn]().union(*found) if found and all(found) else NOWHERE
+        if not isinstance(query, exp.Select):
             return NOWHERE
         selected = _selected(query, name)
         if selected is None or not _may_restrict(query, selected):
             return NOWHERE
         return self.resolve(scope, selected)
 
-    def _branches(self, query: exp.SetOperation, name: str) -> Iterator[tuple[Scope, str]]:
+    def branches(self, query: exp.SetOperation, name: str) -> Iterator[tuple[Scope, str]]:
         """The branches of a UNION, EXCEPT or INTERSECT, each with its name for an output column."""
-        at = [value.alias_or_name for value in query.left.selects].index(name)
-        for branch in (query.left, query.right):
-            yield self.scope_of(branch), branch.selects[at].alias_or_name
+        names = [value.alias_or_name for value in query.left.selects]
+        for branch in (query.left, query.right) if name in names else ():
+            yield self.scope_of(branch), branch.selects[names.index(name)].alias_or_name
 
-    def resolve(self, scope: Scope, value: exp.Expr) -> Sources:
-        """The sources of an expression in a scope."""
+    def resolve(self, scope: Scope, value: exp.Expr, optional: Collection[str] | None = None) -> Sources:
+        """The sources of an expression in a scope: where rows of all are absent, it is null.
+
+        `optional`: the names in FROM that may have no row where it is evaluated; by default, after all joins.
+        """
         if isinstance(value, exp.Paren):
-            return self.resolve(scope, value.this)
+            return self.resolve(scope, value.this, optional)
         if isinstance(value, exp.Coalesce):
-            parts = [self.resolve(scope, part) for part in (value.this, *value.expressions)]
+            parts = [self.resolve(scope, part, optional) for part in (value.this, *value.expressions)]
             return frozenset[BaseColumn]().union(*parts) if all(parts) and self._are_equated(parts) else NOWHERE
         if isinstance(value, exp.Column):
             return self._resolve_column(scope, value)
+        if not is_strict(value) and any(
+            self._may_lack_row(scope, each, optional) for each in value.find_all(exp.Column)
+        ):
+            # without a row it may be another value than null
+            return NOWHERE
         found = self.derived.find(value, partial(self._resolve_column, scope))
         return frozenset([found]) if found else NOWHERE
+
+    def _may_lack_row(self, scope: Scope, column: exp.Column, optional: Collection[str] | None) -> bool:
+        here: Scope | None = scope
+        while here is not None and column.table not in here.sources:
+            here, optional = here.parent, None
+        if here is None:
+            return True
+        names = optional_sources(here) if optional is None else optional
+        return column.table in names or self._lacks_row(here, column)
 
     def _are_equated(self, parts: Sequence[Sources]) -> bool:
         pairs = (pair for one, other in combinations(parts, 2) for pair in product(one, other))
@@ -97,7 +118,8 @@ class Lineage:
         """Whether an output column can be null since an outer join found no row: then no row leads to that result."""
         query = scope.expression
         if isinstance(query, exp.SetOperation):
-            return any(self.may_be_missing(branch, column) for branch, column in self._branches(query, name))
+            found = [self.may_be_missing(branch, column) for branch, column in self.branches(query, name)]
+            return any(found) or not found
         selected = _selected(query, name) if isinstance(query, exp.Select) else None
         return selected is None or self._may_be_missing(scope, selected)
 
@@ -118,6 +140,14 @@ class Lineage:
         return isinstance(source, Scope) and self.may_be_missing(source, column.name)
 
 
+def name_output(part: exp.Expr) -> str | None:
+    """The name of an output, in lower case; None where the user gave it none, and Spark calls it as it likes."""
+    name = part.args.get("alias")
+    # qualified, every output has an alias; those of the user have a place in the text
+    is_named = isinstance(part.unalias(), exp.Column) or (isinstance(name, exp.Identifier) and "line" in name.meta)
+    return part.alias_or_name.lower() if is_named else None
+
+
 def name_outputs(scope: Scope) -> list[str]:
     """The names of a query's columns."""
     query = scope.expression
@@ -125,8 +155,8 @@ def name_outputs(scope: Scope) -> list[str]:
     return query.named_selects
 
 
-def optional_sources(scope: Scope) -> set[str]:
-    """The names in FROM whose rows an outer join fills with nulls where there are none."""
+def optional_sources(scope: Scope, before_join: exp.Expr | None = None) -> set[str]:
+    """The names in FROM whose rows an outer join fills with nulls where there are none; `before_join`: so far."""
     optional, before = set[str](), set[str]()
     query = scope.expression
     if not isinstance(query, exp.Select):
@@ -134,6 +164,8 @@ def optional_sources(scope: Scope) -> set[str]:
     first = query.args.get("from_")
     before |= {first.this.alias_or_name} if first else set()
     for join in query.args.get("joins") or []:
+        if join is before_join:
+            break
         name = join.this.alias_or_name
         if join.side in ("LEFT", "FULL") and join.kind not in ("SEMI", "ANTI"):
             optional.add(name)
@@ -164,7 +196,9 @@ def _may_restrict(query: exp.Select, selected: exp.Expr) -> bool:
     """May rows be left out by this output's value without a change of other rows?"""
     group = query.args.get("group")
     is_aggregated = group or any(
-        node.find_ancestor(exp.Window, exp.Select) is query for node in query.find_all(exp.AggFunc)
+        node.find_ancestor(exp.Window, exp.Select) is query
+        for node in query.find_all(exp.Func, exp.Any)
+        if is_aggregate(node)
     )
     if is_aggregated and not (group and _is_grouped_by(group, selected)):
         return False

@@ -1,6 +1,8 @@
 """Read a view's statement: parse, name every column's table, refuse what cannot be read."""
 
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from typing import Final, NoReturn
@@ -15,45 +17,121 @@ from cdc.columns.values.spark_types import spark_type
 from cdc.core.errors import ConfigurationError
 from cdc.core.table import Table, TableName
 from cdc.views.plan import TableUse
+from cdc.views.statement.entrance.admission import Refused, admit, find_variables, refuse
 from cdc.views.statement.inlining import inline, wrap_renamed
+from cdc.views.statement.normal_form import expand_stars, find_all_stars, normalize
 from cdc.views.statement.statement import Qualifier, Reference, Statement
 from cdc.views.statement.time_windows import expand_windows
 from cdc.views.statement.using import correct_joins, mark_joins
 
+_LOG = logging.getLogger(__name__)
 DIALECT: Final = "spark"
 DEFAULT_SCHEMA: Final = "public"
 _DIALECT: Final = Dialect.get_or_raise(DIALECT)
 
 
+@contextmanager
+def reading(view: str) -> Iterator[None]:
+    """Any error in here is one of the statement: ConfigurationError."""
+    try:
+        yield
+    except ConfigurationError:
+        raise
+    except RecursionError:
+        _refuse(view, "it is nested too deep to be read")
+    except Exception as error:  # noqa: BLE001
+        # sqlglot and the analysis know no statement that nobody can write
+        _LOG.debug("views.%s cannot be read", view, exc_info=True)
+        _refuse(view, f"it cannot be read: {type(error).__name__} {error}".rstrip())
+
+
 def parse_statement(view: str, sql: str, tables: Mapping[TableName, Table]) -> Statement:
     """Parse a view's SQL over these tables; raises ConfigurationError with the place in the statement."""
+    with reading(view):
+        return _parse_statement(view, sql, tables)
+
+
+def _parse_statement(view: str, sql: str, tables: Mapping[TableName, Table]) -> Statement:
     tree = parse_query(view, sql)
     known = {str(name).lower(): name for name in tables}
     if any(with_.recursive for with_ in tree.find_all(exp.With)):
         _refuse(view, "WITH RECURSIVE is not supported")
     references = _find_references(view, tree, known)
     qualifiers = _find_qualifiers(tree, known)
+    tree = normalize(tree)
+    admission = admit(tree)
+    tree = _qualify(view, tree, [tables[name] for name in {place.table for place in references}])
+    _check_branches(view, tree)
+    uses = _name_uses(tree, known)
+    expand_stars(tree, lambda table: [c.name.lower() for c in tables[uses[id(table)].table].columns])
+    left = [refuse(star, "", "it stands for columns that are not certain") for star in find_all_stars(tree)]
+    admission = replace(admission, opaque=[*admission.opaque, *left])
+    return Statement(sql, tree, tables, uses, references, qualifiers, admission)
+
+
+def _qualify(view: str, tree: exp.Query, tables: Iterable[Table]) -> exp.Query:
+    """The tree with the table of every column, and common table expressions inlined."""
     expand_windows(tree)
     wrap_renamed(tree)
     mark_joins(tree)
     schema: dict[str, object] = {}
-    for name in {place.table for place in references}:
-        columns = {column.name: spark_type(column).simpleString() for column in tables[name].columns}
-        in_schema = schema.setdefault(name.schema, {})
+    for table in tables:
+        in_schema = schema.setdefault(table.name.schema, {})
         assert isinstance(in_schema, dict)
-        in_schema[name.table] = columns
+        in_schema[table.name.table] = {c.name: spark_type(c).simpleString() for c in table.columns}
     try:
         tree = qualify(tree, schema=schema, dialect=DIALECT, db=DEFAULT_SCHEMA, quote_identifiers=False)
     except OptimizeError as error:
         _refuse(view, str(error))
     assert isinstance(tree, exp.Query)
     correct_joins(tree)
-    tree = inline(tree)
-    return Statement(sql, tree, tables, _name_uses(tree, known), references, qualifiers)
+    return inline(tree)
+
+
+def check_view(view: str, sql: str, key: Sequence[str]) -> None:
+    """Raise ConfigurationError for what no view may have, whatever its tables are; names its place."""
+    with reading(view):
+        tree = normalize(parse_query(view, sql))
+        check_refused(view, [*admit(tree).refused, *find_variables(sql)])
+        if not any(list_base_tables(tree)):
+            _refuse(view, "it reads no table")
+        check_key(view, key, tree)
+
+
+def check_refused(view: str, found: Iterable[Refused]) -> None:
+    """Raise ConfigurationError for the first of these parts."""
+    for refused in found:
+        _refuse(view, f"{refused.name} is refused{refused.where}: {refused.why}")
+
+
+def check_key(view: str, key: Sequence[str], tree: exp.Query) -> None:
+    """Raise ConfigurationError for a key that names a column twice, or one that the result does not have."""
+    names = [name.lower() for name in key]
+    for name in key:
+        if names.count(name.lower()) > 1:
+            raise ConfigurationError(f"views.{view}: its key has {name} twice", "correct its key")
+    outputs = [part.alias_or_name.lower() for part in tree.selects]
+    for name in key:
+        if not tree.is_star and name.lower() not in outputs:
+            raise ConfigurationError(
+                f"views.{view}: its result has no column {name}, which is in its key", "correct its key or its sql"
+            )
+
+
+def _check_branches(view: str, tree: exp.Query) -> None:
+    for node in tree.find_all(exp.SetOperation):
+        counts = [len(branch.selects) for branch in (node.left, node.right) if isinstance(branch, exp.Query)]
+        if len({*counts}) > 1:
+            _refuse(view, f"a branch of {type(node).__name__.upper()} has {counts[0]} columns, the other {counts[1]}")
 
 
 def parse_query(view: str, sql: str) -> exp.Query:
     """Parse one query; raises ConfigurationError with the place of the first error."""
+    with reading(view):
+        return _parse_query(view, sql)
+
+
+def _parse_query(view: str, sql: str) -> exp.Query:
     try:
         trees = _DIALECT.parser().parse(_tokenize(sql), sql)
     except ParseError as error:
@@ -106,7 +184,15 @@ def _is_cte(table: exp.Table) -> bool:
 
 
 def _table_name(table: exp.Table) -> TableName:
-    return TableName(table.db or DEFAULT_SCHEMA, table.name)
+    """A table by Postgres' rule: a name without backticks is in small letters, whatever the statement writes."""
+    schema, name = (_fold(table.args.get(part)) for part in ("db", "this"))
+    return TableName(schema or DEFAULT_SCHEMA, name)
+
+
+def _fold(part: exp.Expr | None) -> str:
+    if not isinstance(part, exp.Identifier):
+        return part.name if part else ""
+    return part.name if part.args.get("quoted") else part.name.lower()
 
 
 def _find_references(view: str, tree: exp.Query, known: Mapping[str, TableName]) -> list[Reference]:

@@ -1,12 +1,13 @@
 """A view's statement as its analysis reads it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
 from cdc.core.table import Column, Table, TableName
 from cdc.views.plan import TableUse
+from cdc.views.statement.entrance.admission import Admission
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class Statement:
     """A parsed statement: common table expressions are inlined, and every use of a table has an alias of its own.
 
     `text`: as the user wrote it, with `references` to its tables, and `qualifiers` of their columns. `uses`: by the id
-    of the node in the tree.
+    of the node in the tree. `admission`: what in it no view may have, or the analysis does not follow.
     """
 
     text: str
@@ -41,6 +42,7 @@ class Statement:
     uses: Mapping[int, TableUse]
     references: Sequence[Reference]
     qualifiers: Sequence[Qualifier]
+    admission: Admission = field(default_factory=Admission)
 
     def column(self, alias: str, name: str) -> Column:
         """A column of the table that is used under this alias."""

@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from cdc.core.table import TableName
+from cdc.views.statement.final_windows import list_read_tables
 from tests.unit.config.test_settings import SEARCH, made
 
 TOTALS = {"key": ["customer_id"], "sql": "SELECT customer_id, sum(total) AS total FROM orders GROUP BY customer_id"}
@@ -56,3 +57,24 @@ def test_no_follower_has_the_name_of_the_views() -> None:
     followers = {"lake": {"kind": "delta", "path": "lake"}, "views": SEARCH}
     with pytest.raises(ValidationError, match="is the name of the views' own stream"):
         made(followers=followers)
+
+
+@pytest.mark.parametrize(
+    ("view", "told"),
+    [
+        ({"key": ["id", "ID"], "sql": "SELECT id FROM orders"}, "its key has id twice"),
+        ({"key": ["nope"], "sql": "SELECT id FROM orders"}, "its result has no column nope, which is in its key"),
+        ({"key": ["id"], "sql": "SELECT id,\n rand() AS v FROM orders"}, r"rand is refused \(line 2, column 2\)"),
+        ({"key": ["id"], "sql": "SELECT id, '${env:HOME}' AS v FROM orders"}, r"\$\{env:HOME\} is refused"),
+        ({"key": ["id"], "sql": f"SELECT id FROM orders WHERE {'(' * 99}1 = 1{')' * 99}"}, "it is nested too deep"),
+        ({"key": ["id"], "sql": "SELECT id FROM `Orders`"}, r"reads public\.Orders.*: write `public`\.`orders`"),
+    ],
+)
+def test_what_the_statement_alone_shows_is_told(view: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        made(views={"shop.v": view})
+
+
+def test_a_table_is_found_in_other_letters_as_in_postgres() -> None:
+    settings = made(views={"shop.v": {"key": ["id"], "sql": "SELECT id FROM ORDERS o JOIN PUBLIC.Orders p USING (id)"}})
+    assert list_read_tables(settings.view_definitions[0]) == [TableName("public", "orders")]

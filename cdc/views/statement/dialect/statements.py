@@ -22,6 +22,7 @@ from cdc.views.statement.dialect import (
     windows,
 )
 from cdc.views.statement.dialect.queries import write_query
+from cdc.views.statement.dialect.registry import name_of
 from cdc.views.statement.dialect.translator import Translator
 from cdc.views.statement.dialect.types import NOTHING
 from cdc.views.statement.dialect.values import PartNotProvenError, Unproven
@@ -64,12 +65,16 @@ def find_unproven(statement: Statement) -> list[Unproven]:
 
 def write_statement(statement: Statement, names: Mapping[TableName, str]) -> DuckStatement | list[Unproven]:
     """The statement over tables of these names in DuckDB, or what in it is not proven."""
+    if statement.admission.opaque:
+        return [Unproven(each.name, each.line, each.column, each.why) for each in statement.admission.opaque]
     translator = Translator(statement.tables, names, list_read_columns(statement))
     try:
         query = write_query(translator, statement.tree)
     except PartNotProvenError:
         assert translator.unproven
         return translator.unproven
+    except RecursionError:
+        return [Unproven(name_of(statement.tree), 0, 0, "it is nested too deep")]
     if NOTHING in query.types:
         translator.report(statement.tree, "a column of no type")
     return translator.unproven or DuckStatement(query.sql, query.types)

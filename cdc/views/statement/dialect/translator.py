@@ -98,6 +98,9 @@ class Translator:
             self.report(node, str(error))
         except PartNotProvenError:
             pass
+        except (LookupError, AttributeError, TypeError, ValueError, AssertionError, StopIteration):
+            # more arguments than its proof has seen, or fewer: Spark says what it thinks of them
+            self.report(node, "with arguments that nobody has tried")
         # report what its other parts have, too
         for part in node.iter_expressions():
             if id(part) not in self._done and kind_of(part) in PROVEN.keys() | AGGREGATES.keys():
