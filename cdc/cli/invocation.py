@@ -9,6 +9,7 @@ import typer
 from cdc.cli import output
 
 if TYPE_CHECKING:
+    from cdc.config.file import LoadedSettings
     from cdc.config.settings import PipelineSettings
 
 DEFAULT_CONFIG = Path("cdc.yaml")
@@ -24,9 +25,14 @@ class Invocation:
     def of(cls, context: typer.Context) -> "Invocation":
         return context.ensure_object(cls)
 
-    @cached_property
+    @property
     def settings(self) -> "PipelineSettings":
-        """The settings of the configuration file, read once; warnings go to stderr.
+        """The settings of the configuration file; see `loaded`."""
+        return self.loaded.settings
+
+    @cached_property
+    def loaded(self) -> "LoadedSettings":
+        """The configuration file, read once; warnings go to stderr.
 
         Raises ConfigurationError with everything that is wrong with the file.
         """
@@ -35,4 +41,4 @@ class Invocation:
         loaded = read(self.config)
         for warning in loaded.warnings:
             output.warn(warning)
-        return loaded.settings
+        return loaded
