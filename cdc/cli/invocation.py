@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from cdc.cli import output
+from cdc.cli.privacy import allow
 
 if TYPE_CHECKING:
     from cdc.config.file import LoadedSettings
@@ -41,4 +42,5 @@ class Invocation:
         loaded = read(self.config)
         for warning in loaded.warnings:
             output.warn(warning)
+        allow(loaded.settings.pipeline.readable_by)
         return loaded

@@ -37,6 +37,8 @@ class PipelineBlock(Settings):
     """The pipeline's name: topics, slot, publication, connector and indexes are named after it."""
     state: str = Field(default=".cdc", min_length=1)
     """The folder of the toolkit's own state; a relative path starts at the configuration file."""
+    readable_by: Literal["owner", "group", "all"] = "owner"
+    """Who may read the files that verbs write on this machine, such as those of the lake."""
 
 
 class FollowSettings(Settings):

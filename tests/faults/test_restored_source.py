@@ -51,7 +51,7 @@ def made(home: Home, spark: SparkSession) -> Pipeline:
         user=found.postgres_user,
         password="${env:CDC_TEST_PASSWORD}",
         bootstrap=found.kafka_bootstrap,
-        connect_url=found.connect_url,
+        connect_url=found.connect_reference,
         tables=("public.things",),
     )
     text = template(values)
