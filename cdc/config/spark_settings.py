@@ -3,12 +3,17 @@
 import re
 from typing import Final, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from cdc.core.settings import SettingPath, Settings, finding_error
+from cdc.core.settings import SettingPath, Settings, finding_error, findings_error
 
 PYTHON: Final = "spark.pyspark.python"
 """Spark's own name of the workers' Python."""
+DECIDED: Final = {
+    "spark.master": "is told by `spark.master` of this file, not below `conf`",
+    "spark.submit.deployMode": "is always client: the driver reads this file, and runs where it is",
+}
+"""Settings that may not stand in `conf`, with the reason."""
 SHOWN_TO_ALL: Final = (
     "has a reference, and options of Java are on a command line, which everybody can read; name a file"
 )
@@ -31,6 +36,13 @@ class SparkSettings(Settings):
     def workers_python(self) -> str | None:
         """The Python of a cluster's workers, by either of its names."""
         return self.conf.get(PYTHON, self.python)
+
+    @field_validator("conf")
+    @classmethod
+    def _nothing_decided(cls, conf: dict[str, str]) -> dict[str, str]:
+        if found := sorted(DECIDED.keys() & conf.keys()):
+            raise findings_error([((name,), DECIDED[name]) for name in found])
+        return conf
 
     @model_validator(mode="after")
     def _cluster_has_python(self) -> Self:

@@ -103,6 +103,8 @@ def build(name: str, options: SessionOptions, conf: Mapping[str, str]) -> SparkS
 
     Raises PreconditionError when its Java does not start.
     """
+    # first: an error of Spark's scripts would say less of a Java that is missing
+    find_java()
     archive = options.archive
     settings = {"spark.app.name": name, **assemble_conf(options, conf, archive)}
     # before the first word to PySpark, which asks for SPARK_REMOTE at once

@@ -233,6 +233,13 @@ def test_an_option_of_java_takes_no_reference(file: Path) -> None:
         load(file, ENVIRON)
 
 
+@pytest.mark.parametrize("name", ["spark.master", "spark.submit.deployMode"])
+def test_where_spark_runs_is_told_in_one_place(file: Path, name: str) -> None:
+    file.write_text(GOOD + f"spark:\n  conf:\n    {name}: cluster\n")
+    with pytest.raises(InvalidSettingsError, match=rf"spark\.conf\.{name}: is "):
+        load(file, ENVIRON)
+
+
 def test_a_cluster_needs_its_python(file: Path) -> None:
     file.write_text(GOOD + "spark: {master: 'spark://host:7077'}\n")
     with pytest.raises(InvalidSettingsError, match=r"spark\.python: is required for a cluster"):
