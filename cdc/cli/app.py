@@ -18,6 +18,7 @@ import typer
 
 from cdc.cli import output
 from cdc.cli.invocation import DEFAULT_CONFIG, Invocation
+from cdc.cli.privacy import keep_private
 from cdc.core.errors import CdcError
 
 Register = Callable[[typer.Typer], None]
@@ -31,7 +32,7 @@ def run(arguments: Sequence[str], verbs: Iterable[Register]) -> int:
     # read before parsing, so that it also works for an error in parsing
     debug = "--debug" in arguments
     try:
-        with _interrupt_on_sigterm():
+        with keep_private(), _interrupt_on_sigterm():
             code = _invoke(arguments, verbs)
         # raises for a closed pipe here; Python's own flush, at the end of the process, would print a complaint
         sys.stdout.flush()

@@ -70,7 +70,7 @@ def render(context: typer.Context) -> None:
     from cdc.config.file import render as render_settings
 
     # one line end: `output.data` writes its own
-    output.data(render_settings(Invocation.of(context).settings).rstrip("\n"))
+    output.data(render_settings(Invocation.of(context).loaded).rstrip("\n"))
 
 
 def schema(

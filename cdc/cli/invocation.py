@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import typer
 
 from cdc.cli import output
+from cdc.cli.privacy import allow
 
 if TYPE_CHECKING:
+    from cdc.config.file import LoadedSettings
     from cdc.config.settings import PipelineSettings
 
 DEFAULT_CONFIG = Path("cdc.yaml")
@@ -24,9 +26,14 @@ class Invocation:
     def of(cls, context: typer.Context) -> "Invocation":
         return context.ensure_object(cls)
 
-    @cached_property
+    @property
     def settings(self) -> "PipelineSettings":
-        """The settings of the configuration file, read once; warnings go to stderr.
+        """The settings of the configuration file; see `loaded`."""
+        return self.loaded.settings
+
+    @cached_property
+    def loaded(self) -> "LoadedSettings":
+        """The configuration file, read once; warnings go to stderr.
 
         Raises ConfigurationError with everything that is wrong with the file.
         """
@@ -35,4 +42,5 @@ class Invocation:
         loaded = read(self.config)
         for warning in loaded.warnings:
             output.warn(warning)
-        return loaded.settings
+        allow(loaded.settings.pipeline.readable_by)
+        return loaded

@@ -104,9 +104,6 @@ def submit(
     master: Annotated[str | None, typer.Option(help="The cluster; spark.master where left out.")] = None,
     follower: OnlyFollowers = None,
     until_caught_up: Annotated[bool, typer.Option("--until-caught-up", help="As `cdc follow` has it.")] = False,
-    packages: Annotated[
-        bool, typer.Option("--packages", help="Let the cluster resolve the jars instead of shipping ours.")
-    ] = False,
     print_only: Annotated[bool, typer.Option("--print", help="Print the command and do nothing.")] = False,
 ) -> None:
     """Run `cdc follow` through spark-submit, on any master.
@@ -116,19 +113,18 @@ def submit(
     invocation = Invocation.of(context)
     settings = invocation.settings
     import shlex
-    from pathlib import Path
 
     from cdc.run.pipeline import select_followers
-    from cdc.run.submit import Submission, build_archive
+    from cdc.run.submit import Submission, write_command
     from cdc.run.submit import submit as run
 
     names = select_followers(settings, follower or [])
     # absolute: spark-submit may start the driver in another folder
     arguments = ["--config", str(invocation.config.absolute()), "follow", *(f"--follower={name}" for name in names)]
     arguments += ["--until-caught-up"] if until_caught_up else []
-    job = Submission(master or settings.spark.master, arguments, packages)
+    job = Submission.of(settings, master or settings.spark.master, arguments)
     if print_only:
-        output.data(shlex.join(job.command(settings, build_archive(Path(settings.pipeline.state) / "submit"))))
+        output.data(shlex.join(write_command(settings, job)))
         return
     # the job's exit code is ours, so a script sees no difference to `cdc follow`
     raise typer.Exit(run(settings, job))
@@ -206,7 +202,7 @@ def _describe_chain(verdict: "ChainVerdict") -> str:
 
 def spark_starter(settings: "PipelineSettings", verb: str) -> "Callable[[], SparkSession]":
     """Returns the function that starts Spark for a verb, after all checks without Spark; its slow steps are printed."""
-    from cdc.run.pipeline import build_spark_session
+    from cdc.run.spark.pipeline_session import build_spark_session
 
     return lambda: build_spark_session(settings, verb, progress=LineProgress(output.say))
 

@@ -41,19 +41,27 @@ def up(context: typer.Context, only: Only = None, json: Json = False) -> None:
     Postgres, Kafka, Kafka Connect with Debezium, and OpenSearch, as processes of yours, without Docker.
     """
     from cdc.local import services as local
+    from cdc.local.endpoints import CONNECT_USER
 
     with open_progress() as progress:
         endpoints = local.up(local_home(context), _parse_services(only), progress)
     if json:
-        # the password's file, never the password
-        output.as_json({**asdict(endpoints), "postgres_password": str(endpoints.postgres_password.file)})
+        # the passwords' files, never the passwords
+        output.as_json(
+            {
+                **asdict(endpoints),
+                "postgres_password": str(endpoints.postgres_password.file),
+                "connect_password": str(endpoints.connect_password.file),
+            }
+        )
     else:
         output.fields(
             {
                 "postgres": f"{endpoints.postgres_host}:{endpoints.postgres_port} user {endpoints.postgres_user}",
                 "password": f"in {relative_path(endpoints.postgres_password.file)}",
                 "kafka": endpoints.kafka_bootstrap,
-                "connect": endpoints.connect_url,
+                "connect": f"{endpoints.connect_url} user {CONNECT_USER}, password in"
+                f" {relative_path(endpoints.connect_password.file)}",
                 "search": endpoints.search_url,
             }
         )

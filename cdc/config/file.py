@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from io import StringIO
 from pathlib import Path
@@ -16,25 +16,25 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from cdc.config.errors import InvalidSettingsError, Problem
-from cdc.config.references import Resolver, escape
+from cdc.config.redaction import complete_names, redact
+from cdc.config.references import Resolver
 from cdc.config.settings import PipelineSettings, early_table_findings
+from cdc.config.spark_settings import SHOWN_TO_ALL, is_on_command_line
 from cdc.config.validation import findings, plain_schema
 from cdc.core.error_text import pick_first_line
 from cdc.core.errors import ConfigurationError
 from cdc.core.settings import Finding, SettingPath
 
-REDACTED = "**********"
-SECRET_KEY = re.compile(r"pass|secret|token|credential|jaas|private|keystore|api.?key|access.?key", re.IGNORECASE)
-SECRET_IN_URL = re.compile(r"(://)[^/@\s]+@")
 REFERENCE_SCHEMA = {"type": "string", "pattern": r"\$\{(env|file):"}
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedSettings:
-    """The settings of a file, and warnings for the user."""
+    """The settings of a file, and warnings for the user. `references`: path → the text there that has references."""
 
     settings: PipelineSettings
     warnings: tuple[str, ...] = ()
+    references: Mapping[SettingPath, str] = field(default_factory=dict)
 
 
 def load(path: Path, environ: Mapping[str, str] = os.environ) -> PipelineSettings:
@@ -52,7 +52,8 @@ def read(path: Path, environ: Mapping[str, str] = os.environ) -> LoadedSettings:
     resolver = Resolver(path.parent, environ)
     checked = _validate(resolver, _values(text, str(path)))
     if isinstance(checked, PipelineSettings):
-        return LoadedSettings(checked.resolve_paths(path.parent), tuple(resolver.warnings))
+        settings = checked.resolve_paths(path.parent)
+        return LoadedSettings(settings, tuple(resolver.warnings), complete_names(resolver.written))
     lines = _lines(text, str(path))
     raise InvalidSettingsError(
         [Problem(line_of(lines, place), format_path(place), problem, str(path)) for place, problem in checked]
@@ -65,26 +66,26 @@ def _validate(resolver: Resolver, values: dict[Any, Any]) -> PipelineSettings | 
     except RecursionError:
         # the safe loader builds such a value without an error
         return [((), "an alias refers to itself")]
-    found: list[Finding] = []
+    found: list[Finding] = [(place, SHOWN_TO_ALL) for place in resolver.used if is_on_command_line(place)]
     try:
         settings = PipelineSettings.model_validate(resolved)
     except ValidationError as error:
         # an unresolved reference is reported once: its text is no value, so other problems there mean nothing
         unresolved = {place for place, _ in resolver.findings}
         all_found = findings(error, resolver.used) + early_table_findings(resolved)
-        found = [finding for finding in all_found if finding[0] not in unresolved]
+        found += [finding for finding in all_found if finding[0] not in unresolved]
     # only with no finding of either sort is `settings` there
     return resolver.findings + found or settings
 
 
-def render(settings: PipelineSettings) -> str:
-    """Write the settings as YAML that `load` reads, with asterisks for secrets."""
+def render(loaded: LoadedSettings) -> str:
+    """Write the settings as YAML that `load` reads, with asterisks for secrets, and references as they are."""
     out = StringIO()
     yaml = YAML(typ="rt", pure=True)
     # ruamel folds longer lines, and nobody can copy a folded value
     yaml.width = 2**20
     yaml.indent(mapping=2, sequence=4, offset=2)
-    yaml.dump(_redact(settings.model_dump(mode="json", exclude_none=True)), out)
+    yaml.dump(redact(loaded.settings.model_dump(mode="json", exclude_none=True), loaded.references), out)
     return out.getvalue()
 
 
@@ -171,21 +172,6 @@ def line_of(lines: CommentedMap, place: SettingPath) -> int:
             break
         node = node[step]
     return line
-
-
-def _redact(value: Any, key: str = "") -> Any:
-    if isinstance(value, dict):
-        return {name: _redact(item, name) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_redact(item, key) for item in value]
-    if not isinstance(value, str):
-        return value
-    # Connect resolves this reference, so it is no secret: shown as it is
-    is_reference = key == "password_reference" and "${" in value
-    # by the key's name: a setting that is added later is masked without anybody thinking of it
-    if SECRET_KEY.search(key) and not is_reference:
-        return REDACTED
-    return escape(SECRET_IN_URL.sub(rf"\g<1>{REDACTED}@", value))
 
 
 def _or_reference(node: Any) -> Any:

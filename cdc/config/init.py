@@ -22,7 +22,7 @@ RESERVED = {"true", "false", "null", "yes", "no", "on", "off"}
 
 @dataclass(frozen=True, slots=True)
 class TemplateValues:
-    """The values of the template. `password` and `password_reference` are references, and are written unchanged."""
+    """The values of the template. `password`, `password_reference` and `connect_url` may have references in them."""
 
     name: str = "shop"
     tables: tuple[str, ...] = ("public.orders",)
@@ -57,7 +57,7 @@ def local_values(path: Path) -> TemplateValues:
         user=found.postgres_user,
         password=f"${{file:{_beside(path, found.postgres_password.file)}}}",
         bootstrap=found.kafka_bootstrap,
-        connect_url=found.connect_url,
+        connect_url=found.connect_login_by(f"${{file:{_beside(path, found.connect_password.file)}}}"),
         password_reference=found.postgres_password.reference,
         search_url=found.search_url,
     )
@@ -97,7 +97,7 @@ def template(values: TemplateValues) -> str:
 
 
 def _parts(values: TemplateValues) -> dict[str, str]:
-    names = ("name", "host", "dbname", "user", "sslmode", "bootstrap", "connect_url", "lake", "search_url")
+    names = ("name", "host", "dbname", "user", "sslmode", "bootstrap", "lake", "search_url")
     texts = {name: _scalar(escape(getattr(values, name))) for name in names}
     numbers = {name: str(getattr(values, name)) for name in ("port", "partitions", "replication_factor")}
     return {
@@ -105,6 +105,7 @@ def _parts(values: TemplateValues) -> dict[str, str]:
         **numbers,
         # a reference: escaped, it would be a plain text
         "password": _scalar(values.password),
+        "connect_url": _scalar(values.connect_url),
         "tables": table_lines(map(entry, values.tables)),
         "capture": _capture(values),
     }

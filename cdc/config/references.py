@@ -23,14 +23,16 @@ LEFT_ALONE: frozenset[SettingPath] = frozenset({("connect", "password_reference"
 class Resolver:
     """Replaces references, and collects findings.
 
-    `findings`: unresolved references. `used`: path → the reference, in a form that can be printed. `warnings`:
-    sentences for the user. None of them has a resolved value.
+    `findings`: unresolved references. `used`: path → the reference, in a form that can be printed. `written`: path →
+    the whole text there, with its references in that form. `warnings`: sentences for the user. None of them has a
+    resolved value.
     """
 
     folder: Path
     environ: Mapping[str, str]
     findings: list[Finding] = field(default_factory=list)
     used: dict[SettingPath, str] = field(default_factory=dict)
+    written: dict[SettingPath, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
     def resolve(self, value: Any, place: SettingPath = ()) -> Any:
@@ -42,7 +44,10 @@ class Resolver:
         if isinstance(value, str):
             if place in LEFT_ALONE:
                 return value.replace("$${", "${")
-            return REFERENCE.sub(lambda match: self._replacement(match, place), value)
+            resolved = REFERENCE.sub(lambda match: self._replacement(match, place), value)
+            if place in self.used:
+                self.written[place] = REFERENCE.sub(_without_default, value)
+            return resolved
         return value
 
     def _replacement(self, match: re.Match[str], place: SettingPath) -> str:
@@ -85,6 +90,11 @@ class Resolver:
         warning = f"{name} can be read by others than its owner → chmod 600 {name}"
         if path.stat().st_mode & 0o077 and warning not in self.warnings:
             self.warnings.append(warning)
+
+
+def _without_default(match: re.Match[str]) -> str:
+    # a default may be a secret, too
+    return match[0] if match["escape"] else f"${{{match['body'].partition(':-')[0]}}}"
 
 
 @dataclass(frozen=True, slots=True)

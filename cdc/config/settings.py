@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from cdc.config.history_findings import find_wrong_histories
+from cdc.config.spark_settings import SparkSettings
 from cdc.config.topic_findings import find_taken_topics
 from cdc.connect.settings import CaptureSettings, SourceSettings, is_host_supported
 from cdc.core.selection import ANY, BUT, Selection, is_exclusion, is_pattern
@@ -36,17 +37,8 @@ class PipelineBlock(Settings):
     """The pipeline's name: topics, slot, publication, connector and indexes are named after it."""
     state: str = Field(default=".cdc", min_length=1)
     """The folder of the toolkit's own state; a relative path starts at the configuration file."""
-
-
-class SparkSettings(Settings):
-    master: str = Field(default="local[2]", min_length=1)
-    """As Spark's `spark.master`."""
-    driver_memory: str = Field(default="2g", pattern=r"^[1-9][0-9]*[kmgtKMGT]$")
-    """Memory of the driver's Java, as `spark.driver.memory`."""
-    shuffle_partitions: int = Field(default=4, ge=1)
-    """As `spark.sql.shuffle.partitions`."""
-    conf: dict[str, str] = Field(default_factory=dict)
-    """Further settings of Spark, as Spark names them; they win."""
+    readable_by: Literal["owner", "group", "all"] = "owner"
+    """Who may read the files that verbs write on this machine, such as those of the lake."""
 
 
 class FollowSettings(Settings):

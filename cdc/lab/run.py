@@ -42,7 +42,7 @@ class LocalParts:
             password=f"${{file:{found.postgres_password.file}}}",
             password_reference=found.postgres_password.reference,
             bootstrap=found.kafka_bootstrap,
-            connect_url=found.connect_url,
+            connect_url=found.connect_reference,
             search_url=found.search_url,
         )
 

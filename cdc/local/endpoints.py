@@ -10,6 +10,8 @@ from cdc.local.state.passwords import Password
 from cdc.local.state.ports import LOOPBACK
 
 SUPERUSER: Final = "postgres"
+CONNECT_USER: Final = "connect"
+"""Who may use the REST interface of Kafka Connect."""
 
 
 class Service(StrEnum):
@@ -31,6 +33,7 @@ class Endpoints:
     postgres_password: Password
     kafka_bootstrap: str
     connect_url: str
+    connect_password: Password
     search_url: str
 
     def postgres_dsn(self, database: str = "postgres") -> str:
@@ -39,6 +42,20 @@ class Endpoints:
             f"host={self.postgres_host} port={self.postgres_port} dbname={database} "
             f"user={self.postgres_user} password={self.postgres_password.read()}"
         )
+
+    @property
+    def connect_login(self) -> str:
+        """Kafka Connect's URL with user and password, for a client."""
+        return self.connect_login_by(self.connect_password.read())
+
+    @property
+    def connect_reference(self) -> str:
+        """The same for a configuration, with a reference to the file of the password."""
+        return self.connect_login_by(f"${{file:{self.connect_password.file}}}")
+
+    def connect_login_by(self, password: str) -> str:
+        """The same with this text as the password."""
+        return self.connect_url.replace("://", f"://{CONNECT_USER}:{password}@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +70,8 @@ class ServiceStatus:
     log: Path
 
 
-def endpoints_at(superuser: Password, ports: Mapping[str, int]) -> Endpoints:
-    """The endpoints with these ports by name, and the superuser's password."""
+def endpoints_at(superuser: Password, connect: Password, ports: Mapping[str, int]) -> Endpoints:
+    """The endpoints with these ports by name, and the passwords of Postgres' superuser and of Connect."""
     return Endpoints(
         postgres_host=LOOPBACK,
         postgres_port=ports[Service.POSTGRES],
@@ -62,5 +79,6 @@ def endpoints_at(superuser: Password, ports: Mapping[str, int]) -> Endpoints:
         postgres_password=superuser,
         kafka_bootstrap=f"{LOOPBACK}:{ports[Service.KAFKA]}",
         connect_url=f"http://{LOOPBACK}:{ports[Service.CONNECT]}",
+        connect_password=connect,
         search_url=f"http://{LOOPBACK}:{ports[Service.SEARCH]}",
     )

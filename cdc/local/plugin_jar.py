@@ -42,7 +42,10 @@ def build_plugin_jar(java: Path, compiler: Sequence[Path], class_path: Sequence[
                 classes = Path(scratch) / "classes"
                 _compile(java, compiler, class_path, classes)
                 # put in place whole: a process that is killed leaves no half of it
-                _pack(classes, Path(scratch) / jar.name).replace(jar)
+                made = _pack(classes, Path(scratch) / jar.name)
+                # a Connect of another user reads it, whatever the umask
+                made.chmod(0o644)
+                made.replace(jar)
     return jar
 
 

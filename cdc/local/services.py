@@ -11,7 +11,7 @@ from typing import Final
 from filelock import FileLock, Timeout
 
 from cdc.core.errors import PreconditionError, RefusedError
-from cdc.local.endpoints import SUPERUSER, Endpoints, Service, ServiceStatus, endpoints_at
+from cdc.local.endpoints import CONNECT_USER, SUPERUSER, Endpoints, Service, ServiceStatus, endpoints_at
 from cdc.local.fetch.cache import cache_folder, open_folder
 from cdc.local.fetch.jars import fetch
 from cdc.local.launch_context import LaunchContext
@@ -80,7 +80,8 @@ def up(home: Home, only: Collection[Service] | None = None, progress: Progress =
         cache = cache_folder()
         files = {name: fetch(name, cache, progress) for part in wanted for name in _KINDS[part].files}
         site = LaunchContext(home, cache, chosen, files)
-        found = endpoints_at(passwords.password(home, SUPERUSER), chosen)
+        superuser, connect = passwords.password(home, SUPERUSER), passwords.password(home, CONNECT_USER)
+        found = endpoints_at(superuser, connect, chosen)
         start(home, [_candidate(part, site, found) for part in wanted], progress)
     return found
 
@@ -111,7 +112,8 @@ def endpoints(home: Home) -> Endpoints:
     found = ports.read_ports(home)
     if found is None:
         raise PreconditionError(f"nothing was ever started in {home.path}", "run cdc up first")
-    return endpoints_at(passwords.find_password(home, SUPERUSER), found)
+    superuser, connect = passwords.find_password(home, SUPERUSER), passwords.find_password(home, CONNECT_USER)
+    return endpoints_at(superuser, connect, found)
 
 
 def status(home: Home) -> list[ServiceStatus]:

@@ -64,10 +64,14 @@ class Home:
         return self.local / "run" / f"{part}.json"
 
     def make(self) -> None:
-        """Make the folders, `secrets` for the owner only; PreconditionError if that is not possible."""
+        """Make the folders, for the owner only; PreconditionError if that is not possible."""
         try:
             for folder in (self.path, self.local, self.logs, self.local / "run"):
-                folder.mkdir(parents=True, exist_ok=True)
+                _make_private(folder)
+            if os.geteuid() == 0:
+                # root's Postgres runs as another user, who passes through these two to its own folder
+                for folder in (self.path, self.local):
+                    folder.chmod(folder.stat().st_mode | 0o011)
             self.secrets.mkdir(mode=0o700, exist_ok=True)
         except OSError as failure:
             raise PreconditionError(
@@ -78,3 +82,10 @@ class Home:
             raise PreconditionError(
                 f"the state folder {self.path} belongs to another user", "work as that user, or choose another folder"
             )
+
+
+def _make_private(folder: Path) -> None:
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        # whatever the umask; a folder that was there keeps its owner's rights
+        folder.chmod(0o700)

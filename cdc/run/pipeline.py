@@ -1,6 +1,8 @@
-"""Builds the parts of a pipeline from its settings: Spark's session, the lake, the followers."""
+"""Builds the parts of a pipeline from its settings: the lake, the followers, the views.
 
-import os
+Workers import this module with tasks of the modules that use it, so it imports nothing of `cdc.local`.
+"""
+
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -10,62 +12,14 @@ from pyspark.sql import SparkSession
 from cdc.columns.feed import FedFollower
 from cdc.config.settings import VIEWS, PipelineSettings
 from cdc.core.errors import ConfigurationError
-from cdc.local.fetch.jars import fetch, spark_jars
-from cdc.progress import SILENT, Progress
-from cdc.run.scratch import open_scratch
-from cdc.run.spark import session
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.feed.feed import LakeFeed
 from cdc.sinks.lake.follower import DeltaFollower
 from cdc.sinks.lake.layout import Lake
 from cdc.sinks.lake.settings import DeltaSettings
-from cdc.sinks.lake.storage import spark_s3a as s3a
 from cdc.sinks.owner import Owner
 from cdc.sinks.registry import fed_follower
 from cdc.views.store import ViewStore
-
-SUBMITTED = "CDC_SUBMITTED"
-"""An environment variable that `cdc submit` sets for the driver: its master and class path are given."""
-
-
-def build_spark_session(
-    settings: PipelineSettings, name: str, *, brief: bool = False, progress: Progress = SILENT
-) -> SparkSession:
-    """Build the session of one verb; under `spark-submit`, in the application that was submitted.
-
-    `brief`: see `SessionOptions`. `progress` shows the download of jars and the start of Spark.
-    """
-    title, access = f"cdc {name} {settings.pipeline.name}", settings.delta[1].access
-    # a driver under spark-submit must not start a Java of its own
-    if SUBMITTED in os.environ:
-        built = session.build_submitted(title, spark_conf(settings))
-    else:
-        built = session.build(title, _session_options(settings, progress, brief=brief), spark_conf(settings))
-    if access is not None:
-        # into the running session, not into its settings: those are shown in Spark's UI and logs
-        s3a.give_keys(built, access)
-    return built
-
-
-def spark_conf(settings: PipelineSettings) -> dict[str, str]:
-    """Spark's settings beside master and memory; without secrets."""
-    spark, access = settings.spark, settings.delta[1].access
-    lake = s3a.conf(access) if access is not None else {}
-    return {"spark.sql.shuffle.partitions": str(spark.shuffle_partitions), **lake, **spark.conf}
-
-
-def fetch_lake_jars(settings: PipelineSettings, progress: Progress = SILENT) -> list[Path]:
-    """Fetch the jars that Spark needs to reach the lake, beside those of every pipeline."""
-    return [] if settings.delta[1].access is None else [*fetch(s3a.JARS, progress=progress)]
-
-
-def _session_options(settings: PipelineSettings, progress: Progress, *, brief: bool) -> session.SessionOptions:
-    spark = settings.spark
-    state = Path(settings.pipeline.state)
-    log = state / "logs" / "spark.log"
-    jars = [str(jar) for jar in (*spark_jars(progress=progress), *fetch_lake_jars(settings, progress))]
-    progress.step("spark", f"starting, with {spark.master}")
-    return session.SessionOptions(spark.master, spark.driver_memory, jars, log, brief, open_scratch(state))
 
 
 def lake_of(settings: PipelineSettings) -> Lake:

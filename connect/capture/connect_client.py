@@ -7,7 +7,8 @@ import httpx
 import msgspec
 import stamina
 
-from cdc.core.errors import CdcError, PreconditionError, UnreachableError
+from cdc.core.error_text import pick_first_line
+from cdc.core.errors import CdcError, ConfigurationError, PreconditionError, UnreachableError
 from cdc.https import REMEDY, distrust, tls_context
 
 PATIENCE_SECONDS = 60.0
@@ -67,8 +68,8 @@ class ConnectClient:
     """
 
     def __init__(self, url: str) -> None:
-        self._url = url.rstrip("/")
-        self._http = httpx.Client(base_url=self._url, timeout=30, verify=tls_context())
+        self._url, auth = split_login(url)
+        self._http = httpx.Client(base_url=self._url, auth=auth, timeout=30, verify=tls_context())
 
     def __enter__(self) -> "ConnectClient":
         return self
@@ -156,7 +157,7 @@ class ConnectClient:
         if why := distrust(error):
             return PreconditionError(f"the certificate of Kafka Connect {self._url} is not trusted ({why})", REMEDY)
         return UnreachableError(
-            f"Kafka Connect {self._url} does not answer: {error}", "check connect.url; is it running?"
+            f"Kafka Connect {self._url} does not answer: {pick_first_line(error)}", "check connect.url; is it running?"
         )
 
     def _once(self, method: str, path: str, body: object) -> bytes:
@@ -177,6 +178,23 @@ class ConnectClient:
             raise UnreachableError(
                 f"{self._url}{path} answers with something else than JSON", "is connect.url that of Kafka Connect?"
             ) from None
+
+
+def split_login(url: str) -> tuple[str, tuple[str, str] | None]:
+    """Take a URL apart into the address, which errors and logs may show, and its user and password.
+
+    Raises ConfigurationError for a text that is no URL, without showing it.
+    """
+    remedy = "write special characters of a user and a password as %XX"
+    try:
+        whole = httpx.URL(url)
+    except httpx.InvalidURL:
+        raise ConfigurationError("connect.url is no address of a server", remedy) from None
+    address = str(whole.copy_with(userinfo=b"")).rstrip("/")
+    # a password with a slash ends the host's part before its end
+    if "@" in address:
+        raise ConfigurationError("connect.url has a @ behind its host", remedy)
+    return address, (whole.username, whole.password) if whole.userinfo else None
 
 
 class _MissingError(CdcError):

@@ -261,10 +261,10 @@ def test_kafka_does_not_answer(pipeline: Pipeline, run_bootstrap: RunBootstrap) 
 
 
 def test_connect_does_not_answer(pipeline: Pipeline, run_bootstrap: RunBootstrap) -> None:
-    url = pipeline.settings.connect.url
-    pipeline.configure(url, f"http://127.0.0.1:{free_port()}")
+    url, nobody = pipeline.servers.values.connect_url, f"http://127.0.0.1:{free_port()}"
+    pipeline.configure(url, nobody)
     ended = run_bootstrap()
-    pipeline.configure(pipeline.settings.connect.url, url)
+    pipeline.configure(nobody, url)
     assert ended.code == 4
     assert "Kafka Connect" in ended.line
     assert nothing_was_made(pipeline)

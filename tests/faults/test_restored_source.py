@@ -60,7 +60,7 @@ def made(home: Home, spark: SparkSession) -> Pipeline:
         user=found.postgres_user,
         password="${env:CDC_TEST_PASSWORD}",
         bootstrap=found.kafka_bootstrap,
-        connect_url=found.connect_url,
+        connect_url=found.connect_reference,
         tables=tuple(f"public.{name}" for name in NAMES),
     )
     text = template(values)

@@ -1,4 +1,8 @@
-"""The whole path with the lake on a real object store: copied, followed, killed, verified, read by others."""
+"""The whole path with the lake on a real object store: copied, followed, killed, verified, read by others.
+
+Its folder's name has a blank, an apostrophe and more. Its last part is on a cluster, whose workers have the documented
+packages alone: there a table joins, and a history, views and saved searches begin.
+"""
 
 import json
 import random
@@ -17,6 +21,7 @@ from cdc.sinks.lake.metadata.cuts import Cuts
 from cdc.sinks.lake.settings import SCHEME
 from tests.support.cdc_inprocess import bootstrap
 from tests.support.cdc_subprocess import cdc, started
+from tests.support.cluster_fixture import Cluster
 from tests.support.kill_points import Commits, kill, writes
 from tests.support.object_store_fixture import KEY, SECRET, S3Server, delta_rs_options
 from tests.support.pipelines import MakePipeline, Pipeline
@@ -24,6 +29,42 @@ from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 
 pytestmark = pytest.mark.timeout(1800)
 CHANGES = 300
+ODD_NAME = " my shop's \u00fc (1) #2 100%"
+SEARCHES = "public.searches"
+STATEMENTS = (
+    "CREATE TABLE searches (id int PRIMARY KEY, query jsonb)",
+    """INSERT INTO searches SELECT g, jsonb_build_object('term', jsonb_build_object('customer', 'c' || g))
+       FROM generate_series(1, 20) g""",
+)
+DERIVED = """history: [public.orders]
+views:
+  public.totals:
+    key: [customer]
+    sql: SELECT customer, count(*) AS n FROM public.orders GROUP BY customer
+  public.ranks:
+    key: [order_id, line]
+    # no key leads to a rank: the workers compute all of it
+    sql: SELECT order_id, line, rank() OVER (ORDER BY order_id, line) AS place FROM public.items
+"""
+MATCHES = """  matches:
+    kind: percolator
+    url: {url}
+    queries: {{table: public.searches, column: query}}
+    tables: [public.orders]
+"""
+
+
+def derive(pipeline: Pipeline) -> None:
+    """Add a table, a history, two views and saved searches."""
+    matches = MATCHES.format(url=pipeline.servers.values.search_url)
+    pipeline.configure(f"- {ITEMS}\n", f"- {ITEMS}\n    - {SEARCHES}\n")
+    pipeline.configure("followers:\n", f"{DERIVED}followers:\n{matches}")
+
+
+def move_to(cluster: Cluster, pipeline: Pipeline) -> None:
+    """Let a cluster do all further work, by settings of which one is a secret."""
+    pipeline.configure("master: local[2]", f"master: {cluster.master}\n  python: {cluster.python}")
+    pipeline.configure("conf: {}", "conf:\n    spark.hadoop.fs.azure.account.key.ours: ${env:CDC_TEST_LAKE_SECRET}")
 
 
 def on_store(pipeline: Pipeline, server: S3Server) -> Path:
@@ -49,29 +90,36 @@ def commands() -> list[str]:
 
 
 def check_commands(lines: list[str]) -> None:
-    """Driver and executors are told of the store, and nobody who lists processes learns its key."""
-    assert [line for line in lines if "fs.s3a.endpoint" in line]
+    """Nobody who lists processes learns a key."""
+    assert [line for line in lines if "SparkSubmit" in line]
     assert [line for line in lines if "CoarseGrainedExecutorBackend" in line]
     assert not [line for line in lines if SECRET in line]
 
 
 def test_copied_followed_killed_and_verified(
-    make_pipeline: MakePipeline, s3_server: S3Server, cluster: str, spark: SparkSession
+    make_pipeline: MakePipeline, s3_server: S3Server, cluster: Cluster, spark: SparkSession
 ) -> None:
     """The last part is followed on a cluster, whose executors have the keys from nowhere but their tasks."""
-    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS), lake_only=True)
+    pipeline = make_pipeline(*SCHEMA, *STATEMENTS, tables=(ORDERS, ITEMS), lake_only=True, folder_name=ODD_NAME)
     lake = on_store(pipeline, s3_server)
     bootstrap(pipeline, spark)
     work = Workload(pipeline.connection, random.Random(21))
     with writes(work, CHANGES):
         kill(pipeline, "follow", "a table has a new commit", Commits(lake / "public/orders"))
     work.write(100)
-    with started(pipeline, "submit", "--master", cluster, "--until-caught-up") as running:
+    derive(pipeline)
+    move_to(cluster, pipeline)
+    joined = cdc(pipeline, "bootstrap")
+    assert joined.returncode == 0, joined.stdout + joined.stderr
+    work.write(100)
+    with started(pipeline, "submit", "--until-caught-up") as running:
         running.wait_for("lake: ")
         check_commands(commands())
         running.wait_until(lambda: running.ended is not None, "it has caught up")
         assert running.ended == 0, running.said
-    # as a command: its session, not the tests', is told of the store
+        # of log4j, say, of a path that is no pattern
+        assert "ERROR" not in running.said
+    # as a command: its session, not the tests', is told of the store; the workers compare
     ended = cdc(pipeline, "verify", "--json")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert json.loads(ended.stdout)["equal"], ended.stdout
@@ -86,7 +134,7 @@ def check_readers(pipeline: Pipeline, server: S3Server) -> None:
     assert cut is not None
     for name in pipeline.settings.selection.names:
         where, version = own.folder(name), cut.versions[str(name)]
-        key = "id" if str(name) == ORDERS else "order_id"
+        key = "order_id" if str(name) == ITEMS else "id"
         source = pipeline.connection.execute(f"SELECT count(*), sum({key}) FROM {name}".encode()).fetchone()
         found = polars.scan_delta(where, version=version, storage_options=options).select(polars.len(), polars.sum(key))
         assert found.collect().row(0) == source

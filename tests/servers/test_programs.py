@@ -25,9 +25,11 @@ from cdc.core.position import parse_lsn
 from cdc.core.table import TableName
 from cdc.run.pipeline import delta_follower
 from cdc.run.read.cuts import LakeCut
+from cdc.run.toolkit_archive import build_archive
 from cdc.sinks.opensearch.layout import index_name
 from cdc.sinks.search.settings import SearchSettings
 from tests.support.cdc_inprocess import bootstrap, catch_up, following
+from tests.support.cluster_fixture import Cluster
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 
@@ -165,10 +167,12 @@ def click(pipeline: Pipeline, numbers: range, counts: Counter[tuple[datetime, st
     pipeline.run("UPDATE clicks SET page = 'none' WHERE id % 7 = 1", "DELETE FROM clicks WHERE id % 11 = 5")
 
 
-def run_job(pipeline: Pipeline, master: str, folder: Path) -> Counter[tuple[datetime, str]]:
-    """The clicks a minute that the job has given so far."""
-    command = [sys.executable, "-m", "tests.support.clicks_job", master, str(pipeline.config), str(folder)]
-    ended = subprocess.run(command, env={**os.environ, **pipeline.environ}, check=False, capture_output=True, text=True)
+def run_job(pipeline: Pipeline, cluster: Cluster, folder: Path) -> Counter[tuple[datetime, str]]:
+    """The clicks a minute that the job has given so far; its workers have the toolkit from nowhere but from it."""
+    arguments = (cluster.master, str(pipeline.config), str(folder), str(build_archive(folder)))
+    command = [sys.executable, "-m", "tests.support.clicks_job", *arguments]
+    environ = {**os.environ, **pipeline.environ, "PYSPARK_PYTHON": str(cluster.python)}
+    ended = subprocess.run(command, env=environ, check=False, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
     rows = polars.read_parquet(folder / "windows" / "*.parquet").to_dicts()
     assert len({(row["start"], row["page"]) for row in rows}) == len(rows), "a window is given twice"
@@ -176,7 +180,7 @@ def run_job(pipeline: Pipeline, master: str, folder: Path) -> Counter[tuple[date
 
 
 def test_a_job_of_ones_own_over_changes_goes_on_from_its_checkpoint(
-    make_pipeline: MakePipeline, spark: SparkSession, cluster: str, tmp_path: Path
+    make_pipeline: MakePipeline, spark: SparkSession, cluster: Cluster, tmp_path: Path
 ) -> None:
     """Clicks a minute, on the two workers of a cluster."""
     clicks = "CREATE TABLE clicks (id int PRIMARY KEY, at timestamptz, page text, long text)"

@@ -1,8 +1,9 @@
 """A user's own Structured Streaming job over the changes of a table: clicks a minute, by Spark's own watermark.
 
-    python -m tests.support.clicks_job MASTER CONFIG FOLDER
+    python -m tests.support.clicks_job MASTER CONFIG FOLDER ARCHIVE
 
 It reads what there is, writes the windows that have closed to FOLDER/windows, and keeps its place in FOLDER/checkpoint.
+Workers get the toolkit's ARCHIVE.
 """
 
 import sys
@@ -15,11 +16,11 @@ import cdc
 from cdc.local.fetch.jars import spark_jars
 
 
-def run(master: str, config: str, folder: Path) -> None:
+def run(master: str, config: str, folder: Path, archive: str) -> None:
     builder = SparkSession.builder.master(master).appName("clicks").config("spark.sql.shuffle.partitions", "2")
-    jars = ",".join(str(jar) for jar in spark_jars())
+    shipped = {"spark.jars": ",".join(map(str, spark_jars())), "spark.submit.pyFiles": archive}
     local = {"spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false", "spark.sql.session.timeZone": "UTC"}
-    for key, value in {"spark.jars": jars, "spark.executor.memory": "512m", **local}.items():
+    for key, value in {**shipped, "spark.executor.memory": "512m", **local}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     clicks = cdc.changes(spark, "public.clicks", config=config).where("_change = 'insert'")
@@ -31,4 +32,4 @@ def run(master: str, config: str, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    run(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
+    run(sys.argv[1], sys.argv[2], Path(sys.argv[3]), sys.argv[4])

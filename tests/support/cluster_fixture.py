@@ -1,9 +1,9 @@
-"""A Spark cluster for tests: a standalone one, started from the same pyspark."""
+"""A Spark cluster for tests: a standalone one, started from the same pyspark, whose workers have no toolkit."""
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -14,14 +14,23 @@ import pytest
 from cdc.local.servers.java import find_java
 from tests.support.ports import free_ports
 from tests.support.waiting import until
+from tests.support.worker_python import make_worker_python
 
 HOME = Path(pyspark.__file__).parent
 MASTER, WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
 
 
+@dataclass(frozen=True)
+class Cluster:
+    """Its address, and the Python on its workers: the documented packages alone."""
+
+    master: str
+    python: Path
+
+
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[str]:
-    """A master and two workers of one core each; its address."""
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """A master and two workers of one core each."""
     find_java()
     here = ("--host", "127.0.0.1")
     port, web = free_ports(2)
@@ -34,22 +43,23 @@ def cluster(tmp_path: Path) -> Iterator[str]:
             small = ("--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(tmp_path / name))
             processes.append(_spark(tmp_path, WORKER, *here, *small, master))
         until(lambda: httpx.get(page).json()["aliveworkers"] == 2, "its workers are there")
-        yield master
+        yield Cluster(master, make_worker_python(tmp_path / "python"))
     finally:
         for process in reversed(processes):
             _end(process)
 
 
 def _spark(folder: Path, *arguments: str) -> psutil.Popen:
-    environment = {
-        **os.environ,
-        "SPARK_HOME": str(HOME),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": sys.executable,
-    }
+    # nothing by which Python would find this checkout
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    environment |= {"SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": "127.0.0.1"}
     with (folder / f"{arguments[0].rsplit('.', 1)[-1]}.log").open("a") as log:
         return psutil.Popen(
-            [str(HOME / "bin" / "spark-class"), *arguments], env=environment, stdout=log, stderr=subprocess.STDOUT
+            [str(HOME / "bin" / "spark-class"), *arguments],
+            env=environment,
+            cwd=folder,
+            stdout=log,
+            stderr=subprocess.STDOUT,
         )
 
 

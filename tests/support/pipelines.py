@@ -75,7 +75,7 @@ def make_pipeline(servers: Servers, tmp_path: Path, quicker: None) -> Iterator[M
 
     `dbname`: what a database's name ends with, `made_with`: further words of its CREATE DATABASE. `lake_only`: nothing
     follows the lake, which saves half of the time where only the capture matters. `beside`: a pipeline on whose
-    database it is.
+    database it is. `folder_name`: what its folder's name ends with.
     """
     with pipelines(servers, tmp_path) as make:
         yield make
@@ -106,14 +106,16 @@ def pipelines(servers: Servers, folder: Path) -> Iterator[MakePipeline]:
         made_with: str = "",
         lake_only: bool = False,
         beside: Pipeline | None = None,
+        folder_name: str = "",
     ) -> Pipeline:
         name = f"t{secrets.token_hex(5)}"
         database = beside.settings.source.dbname if beside else f"{name}{dbname}"
         if not beside:
             with servers.connect() as admin:
                 admin.execute(sql.SQL("CREATE DATABASE {} ").format(sql.Identifier(database)) + sql.SQL(made_with))
-        (folder / name).mkdir()
-        config = folder / name / "cdc.yaml"
+        own = folder / f"{name}{folder_name}"
+        own.mkdir()
+        config = own / "cdc.yaml"
         text = template(replace(servers.values, name=name, dbname=database, tables=tables))
         config.write_text(without_followers(text, "search", "latest") if lake_only else text)
         environ = {"CDC_TEST_PASSWORD": servers.password}

@@ -137,7 +137,7 @@ def of_home(home: Home) -> Servers:
         user=found.postgres_user,
         password="${env:CDC_TEST_PASSWORD}",
         bootstrap=found.kafka_bootstrap,
-        connect_url=found.connect_url,
+        connect_url=found.connect_reference,
         password_reference=found.postgres_password.reference,
         search_url=found.search_url,
     )

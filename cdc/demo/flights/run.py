@@ -17,7 +17,7 @@ from cdc.demo.steps import Steps, note
 from cdc.local.state_dir import Home
 from cdc.progress import LineProgress
 from cdc.run.copy import bootstrap
-from cdc.run.pipeline import build_spark_session
+from cdc.run.spark.pipeline_session import build_spark_session
 from cdc.run.verify.report import Report
 from cdc.run.verify.verify import verify
 

@@ -29,7 +29,7 @@ from cdc.demo.steps import Steps, note
 from cdc.local.state_dir import Home
 from cdc.run.copy import bootstrap
 from cdc.run.follow.follow import follow
-from cdc.run.pipeline import build_spark_session
+from cdc.run.spark.pipeline_session import build_spark_session
 from cdc.sinks.opensearch.layout import index_name
 from cdc.sinks.search.settings import SearchSettings
 

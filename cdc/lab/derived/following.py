@@ -10,7 +10,8 @@ from cdc.core.errors import CdcError
 from cdc.progress import SILENT
 from cdc.run.copy.bootstrap import bootstrap
 from cdc.run.follow.follow import follow
-from cdc.run.pipeline import build_spark_session, select_followers
+from cdc.run.pipeline import select_followers
+from cdc.run.spark.pipeline_session import build_spark_session
 
 
 def main(config: str) -> None:

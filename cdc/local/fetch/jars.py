@@ -5,18 +5,16 @@ Nothing is resolved here: the lock names every file, so a second start needs no 
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from filelock import FileLock
 
-from cdc.local.fetch.artifacts import Artifact, artifacts_for, split
+from cdc.local.fetch.artifacts import Artifact, artifacts_for
 from cdc.local.fetch.cache import cache_folder, open_folder
 from cdc.local.fetch.registry import download, intact, open_registry
 from cdc.progress import MEGABYTES, SILENT, Progress
 
-OFTEN_MISSING: Final = "org.apache.spark:spark-token-provider-kafka"
 _AT_ONCE: Final = 8
 
 
@@ -39,30 +37,6 @@ def fetch(part: str, cache: Path | None = None, progress: Progress = SILENT) -> 
 def spark_jars(progress: Progress = SILENT) -> tuple[Path, ...]:
     """The jars that Spark needs beside those in pyspark, for `spark.jars`; raises as `fetch` does."""
     return fetch("spark", progress=progress)
-
-
-@dataclass(frozen=True, slots=True)
-class Packages:
-    """Coordinates for a cluster to resolve, `excluded` dependencies of theirs (group:name), and jars to ship instead.
-
-    `spark-submit` follows the POMs. The Kafka source's asks for a version of its token provider that not every
-    registry has, and Spark fails at one that it does not find.
-    """
-
-    resolved: tuple[str, ...]
-    excluded: tuple[str, ...]
-    shipped: tuple[Path, ...]
-
-
-def spark_packages() -> Packages:
-    """The jars of `spark_jars` for `spark-submit --packages`; raises as `fetch` does."""
-    pairs = list(zip(artifacts_for("spark"), spark_jars(), strict=True))
-    shipped = [(artifact, jar) for artifact, jar in pairs if OFTEN_MISSING in artifact.coordinate]
-    return Packages(
-        tuple(artifact.coordinate for artifact, _ in pairs if OFTEN_MISSING not in artifact.coordinate),
-        tuple(":".join(split(artifact.coordinate)[:2]) for artifact, _ in shipped),
-        tuple(jar for _, jar in shipped),
-    )
 
 
 def _missing(artifacts: Sequence[Artifact], folder: Path) -> list[Artifact]:

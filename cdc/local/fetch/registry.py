@@ -16,6 +16,7 @@ import stamina
 from cdc.core.errors import PreconditionError, UnreachableError
 from cdc.https import REMEDY, distrust, tls_context
 from cdc.local.fetch.artifacts import Artifact
+from cdc.local.fetch.cache import open_folder
 from cdc.progress import Advance, Progress
 
 REGISTRY_VARIABLE: Final = "CDC_REGISTRY"
@@ -127,12 +128,14 @@ def _worth_repeating(failure: Exception) -> bool:
 
 def _attempt(artifact: Artifact, registry: Registry, path: Path) -> None:
     """One download, written beside `path` and put there once it is whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    open_folder(path.parent)
     partial = path.with_name(f"{path.name}.part")
     try:
         _receive(artifact, registry, partial)
         if not intact(partial, artifact):
             raise DamagedError(artifact.coordinate)
+        # one cache may serve several users, whatever the umask
+        partial.chmod(0o644)
         partial.replace(path)
     except BaseException:
         # Ctrl-C as well: half a file goes, and the bar goes back

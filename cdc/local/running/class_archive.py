@@ -56,6 +56,8 @@ class ClassArchive:
         """Give the whole archive its name, and remove unfinished ones of processes that are gone."""
         # renamed when it is whole: programs that start meanwhile see the old archive, or none
         with suppress(FileNotFoundError):
+            # one cache may serve several users, whatever the umask
+            self.own.chmod(0o644)
             self.own.rename(self.path)
         for file in self.path.parent.glob("*.new"):
             if not psutil.pid_exists(int(file.stem.rpartition(".")[2])):

@@ -86,7 +86,7 @@ def _write_record(home: Home, launch: Launch, process: psutil.Process) -> None:
     record = _Record(process.pid, process.create_time())
     if launch.archive is not None and not launch.archive.is_there:
         record.archive = (str(launch.archive.path), str(launch.archive.own))
-    write(home.record(launch.part), msgspec.json.encode(record).decode() + "\n", 0o644)
+    write(home.record(launch.part), msgspec.json.encode(record).decode() + "\n")
 
 
 def _read_record(home: Home, part: str) -> _Record:

@@ -6,13 +6,15 @@ from typing import Final
 
 import httpx
 
-from cdc.local.endpoints import Endpoints, Service
+from cdc.core.errors import PreconditionError
+from cdc.local.endpoints import CONNECT_USER, Endpoints, Service
 from cdc.local.launch_context import LaunchContext
 from cdc.local.plugin_jar import build_plugin_jar
 from cdc.local.running.processes import Launch
 from cdc.local.servers import jvm
 from cdc.local.servers.java import find_java
-from cdc.local.state.files import write_properties
+from cdc.local.state.files import write, write_properties
+from cdc.local.state.passwords import password
 from cdc.local.state.ports import LOOPBACK
 
 PORTS: Final = (Service.CONNECT,)
@@ -49,6 +51,7 @@ _ALONE: Final = {
     # and those of a connector's offsets
     "consumer.fetch.max.wait.ms": 1000,
 }
+_LOGIN: Final = "org.apache.kafka.connect.rest.basic.auth.extension"
 _PROVIDERS: Final = "org.apache.kafka.common.config.provider"
 
 
@@ -62,7 +65,21 @@ def launch(site: LaunchContext) -> Launch:
     _lay_out(folder / "plugins" / "debezium-connector-postgres", [*debezium, exact])
     settings = folder / "worker.properties"
     write_properties(settings, worker_settings(site))
-    return jvm.launch(site, Service.CONNECT, jvm.Program(_MAIN, [str(settings)], "connect", "768m"))
+    login = f"-Djava.security.auth.login.config={_write_login(site)}"
+    return jvm.launch(site, Service.CONNECT, jvm.Program(_MAIN, [str(settings)], "connect", "768m", [login]))
+
+
+def _write_login(site: LaunchContext) -> Path:
+    """Write who may use the REST interface, and the file of JAAS that names it; returns the latter.
+
+    Who may use it can have every file below `secrets` sent anywhere, so others on this machine may not.
+    """
+    folder = site.home.folder(Service.CONNECT)
+    users, login = folder / "users.properties", folder / "login.jaas"
+    write_properties(users, {CONNECT_USER: password(site.home, CONNECT_USER).read()})
+    named = str(users).replace('"', '\\"')
+    write(login, f'KafkaConnect {{\n  {_LOGIN}.PropertyFileLoginModule required file="{named}";\n}};\n')
+    return login
 
 
 def worker_settings(site: LaunchContext) -> dict[str, object]:
@@ -79,6 +96,7 @@ def worker_settings(site: LaunchContext) -> dict[str, object]:
         "plugin.discovery": "service_load",
         # KIP-618; our connectors require it
         "exactly.once.source.support": "enabled",
+        "rest.extension.classes": f"{_LOGIN}.BasicAuthSecurityRestExtension",
         "config.providers": "file,dir,env",
         "config.providers.file.class": f"{_PROVIDERS}.FileConfigProvider",
         "config.providers.file.param.allowed.paths": site.home.secrets,
@@ -93,12 +111,24 @@ def worker_settings(site: LaunchContext) -> dict[str, object]:
 
 
 def answers(endpoints: Endpoints) -> bool:
-    """Whether the worker has joined its group and lists its connectors."""
+    """Whether the worker has joined its group and lists its connectors.
+
+    PreconditionError if it was started with another password than the home has.
+    """
     try:
         # a proxy of the environment knows no loopback address of ours
-        return httpx.get(f"{endpoints.connect_url}/connectors", timeout=5, trust_env=False).status_code == 200
+        login = (CONNECT_USER, endpoints.connect_password.read())
+        url = f"{endpoints.connect_url}/connectors"
+        answer = httpx.get(url, auth=login, timeout=5, trust_env=False)
     except httpx.TransportError:
         return False
+    # it will not get better: no waiting until the patience is over
+    if answer.status_code == httpx.codes.UNAUTHORIZED:
+        raise PreconditionError(
+            f"Kafka Connect was not started with the password in {endpoints.connect_password.file}",
+            "run cdc down, then cdc up",
+        )
+    return answer.status_code == httpx.codes.OK
 
 
 def _lay_out(plugin: Path, jars: Sequence[Path]) -> None:

@@ -33,12 +33,13 @@ def options(home: Home, part: str, heap: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A Java program: its main class and arguments, the lock's `jars` for its class path, its largest heap."""
+    """A Java program: its main class and arguments, the lock's `jars` for its class path, its largest heap, options."""
 
     main: str
     arguments: Sequence[str]
     jars: str
     heap: str
+    options: Sequence[str] = ()
 
 
 def launch(site: LaunchContext, part: Service, program: Program) -> Launch:
@@ -46,6 +47,6 @@ def launch(site: LaunchContext, part: Service, program: Program) -> Launch:
     java = find_java()
     archive = ClassArchive.of(java.program, map(str, site.files[program.jars]), open_folder(site.cache / FOLDER))
     command = java.command(
-        program.main, [*options(site.home, part, program.heap), *archive.options()], program.arguments
+        program.main, [*options(site.home, part, program.heap), *program.options, *archive.options()], program.arguments
     )
     return Launch(part, command, site.class_path(program.jars), site.home.folder(part), archive=archive)

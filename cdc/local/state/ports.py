@@ -49,7 +49,7 @@ def choose(home: Home, of_others: Collection[int] = ()) -> Mapping[str, int]:
         # two homes that come up at the same moment should not look at the same ports first
         start = zlib.crc32(str(home.path).encode())
         found = {name: _free_port(name, base, start, of_others) for name, base in _BASES.items()}
-        write(home.ports_file, json.dumps(found, indent=2) + "\n", 0o644)
+        write(home.ports_file, json.dumps(found, indent=2) + "\n")
     return found
 
 

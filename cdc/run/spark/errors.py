@@ -15,13 +15,12 @@ from cdc.core import errors
 from cdc.core.error_text import pick_root_cause
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.postgres import errors as postgres_errors
+from cdc.run.spark.java_process import find_log
 
 UNREACHABLE = ("TimeoutException", "DisconnectException", "Connection refused", "TimeoutError", "NoBrokersAvailable")
 """Signs, in the text of a failure of Spark's Kafka source, that the brokers do not answer."""
 CDC_ERROR = re.compile(r"^cdc\.core\.errors\.(\w+): (.*?)(?: → (.*))?$", re.MULTILINE)
 """The last line of a task's traceback when the task raised a CdcError."""
-LOG = re.compile(r"-Dcdc\.spark\.log=(\S+)")
-"""The option of a session's Java that names its log file."""
 FULL = ("No space left on device", "Disk quota exceeded")
 
 
@@ -36,8 +35,8 @@ def check_spark() -> SparkEndedError | None:
     if java is None or java.poll() is None:
         return None
     how = f"by signal {-java.returncode}" if java.returncode < 0 else f"with exit code {java.returncode}"
-    log = LOG.search(" ".join(java.args))
-    return SparkEndedError(f"Spark's Java ended {how}{f' (see {log[1]})' if log else ''}", "start the same again")
+    log = find_log(java)
+    return SparkEndedError(f"Spark's Java ended {how}{f' (see {log})' if log else ''}", "start the same again")
 
 
 @contextmanager

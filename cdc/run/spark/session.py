@@ -5,26 +5,27 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import psutil
 from py4j.protocol import Py4JError
 from pyspark.core.context import SparkContext
 from pyspark.errors import PySparkRuntimeError
-from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from cdc.core.error_text import pick_first_line
-from cdc.core.errors import PreconditionError
+from cdc.core.errors import ConfigurationError, PreconditionError
 from cdc.local.fetch.cache import cache_folder, open_folder
 from cdc.local.running.class_archive import FOLDER, ClassArchive
 from cdc.local.servers.java import BRIEF, LATE_COMPILER, Java, find_java
 from cdc.run.spark.cds_dump import dump_classes
 from cdc.run.spark.errors import check_spark
+from cdc.run.spark.java_process import HOME, adopt_environment, quote_options, start_java
 
 FIXED = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -44,11 +45,21 @@ FIXED = {
 }
 """Settings that the toolkit relies on; the user's cannot override them."""
 
+_SEPARATORS = {":", ","}
+LISTS = {
+    "spark.driver.extraJavaOptions": " ",
+    "spark.driver.extraClassPath": ":",
+    "spark.jars": ",",
+    "spark.submit.pyFiles": ",",
+}
+"""Settings of which neither ours nor the user's may be left out, and what separates their parts."""
 _LOGGING = Path(__file__).with_name("spark-log4j2.properties").as_uri()
 LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
+    # a Hadoop configuration on this machine may name another file system for paths without a scheme
+    "spark.hadoop.fs.defaultFS": "file:///",
     # forks workers from a process that has imported our modules: before, each worker of a large run imported pandas for
     # 1.2 s
     "spark.python.daemon.module": "cdc.run.spark.worker_daemon",
@@ -57,11 +68,20 @@ LOCAL = {
 
 
 @dataclass(frozen=True, slots=True)
+class Workers:
+    """A cluster's workers. `python`: its path on each of them. `toolkit`: the zip of our code, which they get."""
+
+    python: str
+    toolkit: Path
+
+
+@dataclass(frozen=True, slots=True)
 class SessionOptions:
     """How to start a session. `jars`: files. `log`: the file of Spark's log. `scratch`: a folder for temporary files.
 
-    `brief` leaves out the second of Java's compilers, which pays off only after minutes: on two cores it takes time
-    from the work itself (the last step of `cdc demo race`: 29 s with it, 20 s without).
+    `workers` are there for a cluster only. `brief` leaves out the second of Java's compilers, which pays off only after
+    minutes: on two cores it takes time from the work itself (the last step of `cdc demo race`: 29 s with it, 20 s
+    without).
     """
 
     master: str
@@ -70,6 +90,12 @@ class SessionOptions:
     log: Path
     brief: bool = False
     scratch: Path | None = None
+    workers: Workers | None = None
+
+    @property
+    def archive(self) -> ClassArchive | None:
+        """The archive of the classes that Java loads, on this machine alone."""
+        return None if self.workers else _class_archive(find_java(), self.jars)
 
 
 def build(name: str, options: SessionOptions, conf: Mapping[str, str]) -> SparkSession:
@@ -77,27 +103,20 @@ def build(name: str, options: SessionOptions, conf: Mapping[str, str]) -> SparkS
 
     Raises PreconditionError when its Java does not start.
     """
-    java = find_java()
-    options.log.parent.mkdir(parents=True, exist_ok=True)
-    archive = _class_archive(java, options.jars) if options.master.startswith("local") else None
-    java_options = [*_java_options(options), *(archive.options_on_demand() if archive else ())]
-    own = {"spark.driver.memory": options.driver_memory, "spark.driver.extraJavaOptions": " ".join(java_options)}
-    # on this machine alone, the jars are on the class path from the start: only such classes can be archived
-    jars = (
-        {"spark.driver.extraClassPath": ":".join(options.jars)} if archive else {"spark.jars": ",".join(options.jars)}
-    )
-    # PySpark's default is the first `python3` in PATH: perhaps another version, without our packages
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName(name).master(options.master)
-    # the user's settings override ours, except FIXED
-    scratch = {"spark.local.dir": str(options.scratch)} if options.scratch else {}
-    for key, value in {**({**LOCAL, **scratch} if archive else {}), **own, **jars, **conf, **FIXED}.items():
+    # first: an error of Spark's scripts would say less of a Java that is missing
+    find_java()
+    archive = options.archive
+    settings = {"spark.app.name": name, **assemble_conf(options, conf, archive)}
+    # before the first word to PySpark, which asks for SPARK_REMOTE at once
+    adopt_environment(options.workers.python if options.workers else sys.executable, local=options.workers is None)
+    builder = SparkSession.builder
+    for key, value in settings.items():
         builder = builder.config(key, value)
     _silence_py4j()
     # to know Java among the children, if the start is interrupted
     before = psutil.Process().children()
     try:
-        session = _start(builder, options, before)
+        session = _start(partial(_start_session, builder, settings, options), options, before)
     except (PySparkRuntimeError, Py4JError) as error:
         raise PreconditionError(f"Spark does not start: {pick_first_line(error)}", f"see {options.log}") from error
     if archive and not archive.is_there:
@@ -107,14 +126,62 @@ def build(name: str, options: SessionOptions, conf: Mapping[str, str]) -> SparkS
     return session
 
 
-def _start(builder: SparkSession.Builder, options: SessionOptions, before: Sequence[psutil.Process]) -> SparkSession:
+def assemble_conf(options: SessionOptions, conf: Mapping[str, str], archive: ClassArchive | None) -> dict[str, str]:
+    """All settings of a session: the user's `conf` override ours, except FIXED, and are added to those in LISTS."""
+    options.log.parent.mkdir(parents=True, exist_ok=True)
+    where = _cluster(options, options.workers) if options.workers else _this_machine(options)
+    own = {
+        "spark.master": options.master,
+        "spark.driver.memory": options.driver_memory,
+        "spark.driver.extraJavaOptions": quote_options(
+            [*_java_options(options), *(archive.options_on_demand() if archive else ())]
+        ),
+        **where,
+    }
+    both = {key: mark.join((own[key], conf[key])) for key, mark in LISTS.items() if key in own and key in conf}
+    return {**own, **conf, **both, **FIXED}
+
+
+def _this_machine(options: SessionOptions) -> dict[str, str]:
+    for path in (*options.jars, *([options.scratch] if options.scratch else [])):
+        if found := sorted(_SEPARATORS & set(str(path))):
+            marks = " and ".join(found)
+            raise ConfigurationError(
+                f"{path} has {marks} in it, which separates paths for Spark",
+                "set pipeline.state or CDC_CACHE to another folder",
+            )
+    # on the class path from the start: only such classes can be archived
+    jars = {"spark.driver.extraClassPath": ":".join(options.jars)}
+    return {**LOCAL, **jars, **({"spark.local.dir": str(options.scratch)} if options.scratch else {})}
+
+
+def _cluster(options: SessionOptions, workers: Workers) -> dict[str, str]:
+    return {
+        # as URLs: a path may have what means something else in a list of them
+        "spark.jars": ",".join(Path(jar).as_uri() for jar in options.jars),
+        "spark.submit.pyFiles": workers.toolkit.as_uri(),
+        "spark.pyspark.python": workers.python,
+        # else a driver under spark-submit would be run by the workers' Python
+        "spark.pyspark.driver.python": sys.executable,
+    }
+
+
+def _start_session(builder: SparkSession.Builder, settings: Mapping[str, str], options: SessionOptions) -> SparkSession:
+    folder = options.scratch or Path(tempfile.gettempdir())
+    start_java(settings, folder, options.log, local=options.workers is None)
+    return builder.getOrCreate()
+
+
+def _start(
+    start: Callable[[], SparkSession], options: SessionOptions, before: Sequence[psutil.Process]
+) -> SparkSession:
     """Start the session in a thread of its own.
 
     In the main thread PySpark would replace our handler of SIGINT by one that asks Java to cancel its jobs, even in
     the middle of another call to Java.
     """
     with _temporary_files_in(options.scratch), ThreadPoolExecutor(1, "spark") as thread:
-        starting = thread.submit(builder.getOrCreate)
+        starting = thread.submit(start)
         try:
             return starting.result()
         except KeyboardInterrupt:
@@ -149,7 +216,7 @@ def _temporary_files_in(folder: Path | None) -> Iterator[None]:
 
 
 def _class_archive(java: Java, jars: Sequence[str]) -> ClassArchive:
-    files = [*sorted(map(str, (Path(_find_spark_home()) / "jars").glob("*.jar"))), *jars]
+    files = [*sorted(map(str, (HOME / "jars").glob("*.jar"))), *jars]
     return ClassArchive.of(java.program, files, open_folder(cache_folder() / FOLDER))
 
 
@@ -171,14 +238,12 @@ def _java_options(options: SessionOptions) -> list[str]:
     return [
         f"-Dlog4j2.configurationFile={_LOGGING}",
         f"-Dcdc.spark.log={options.log}",
+        f"-Dcdc.spark.logs={str(options.log).replace('%', '%%')}",
         *([f"-Djava.io.tmpdir={options.scratch}"] if options.scratch else []),
         *(BRIEF if options.brief else LATE_COMPILER),
     ]
 
 
-def build_submitted(name: str, conf: Mapping[str, str]) -> SparkSession:
-    """The session of a driver under `spark-submit`, which has set the master, the memory and the class path."""
-    builder = SparkSession.builder.appName(name)
-    for key, value in {**conf, **FIXED}.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+def build_submitted(name: str) -> SparkSession:
+    """The session of a driver under `spark-submit`, which was given all settings."""
+    return SparkSession.builder.appName(name).getOrCreate()

@@ -66,6 +66,6 @@ def _parts(folder: Path, found: dict[str, Any]) -> Parts:
         found["postgres_user"],
         Path(found["postgres_password"]).read_text().strip(),
         found["kafka_bootstrap"],
-        found["connect_url"],
+        found["connect_url"].replace("://", f"://connect:{Path(found['connect_password']).read_text().strip()}@"),
         found["search_url"],
     )

@@ -85,7 +85,12 @@ class Pipeline:
     def jars(self) -> list[str]:
         """The jars that our Spark gets, so that a stock one gets the same."""
         words = shlex.split(self.verb("submit", "--print").stdout)
-        return words[words.index("--jars") + 1].split(",")
+        [path] = [
+            line.partition("=")[2]
+            for line in Path(words[words.index("--properties-file") + 1]).read_text().splitlines()
+            if line.startswith("spark.driver.extraClassPath=")
+        ]
+        return path.split(":")
 
     def remove(self) -> None:
         """Take connector, slot, publication, indexes and lake away; database and topics stay."""

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -16,8 +17,10 @@ import pytest
 
 from cdc.core.errors import PreconditionError, RefusedError
 from cdc.local.fetch.registry import REGISTRY_VARIABLE
+from cdc.local.servers import connect_worker
 from cdc.local.services import Endpoints, Home, Service, ServiceStatus, down, endpoints, status, up, wipe
 from cdc.local.state import ports
+from cdc.local.state.passwords import Password
 from tests.support.servers_fixture import Servers
 
 POSTGRES = {Service.POSTGRES}
@@ -82,10 +85,30 @@ def test_postgres_wants_the_password(running: Home) -> None:
 
 
 def test_connect_offers_debezium(running: Home) -> None:
-    plugins = httpx.get(f"{endpoints(running).connect_url}/connector-plugins").json()
+    plugins = httpx.get(f"{endpoints(running).connect_login}/connector-plugins").json()
     assert ("io.debezium.connector.postgresql.PostgresConnector", "3.7.0.Final") in [
         (plugin["class"], plugin["version"]) for plugin in plugins
     ]
+
+
+def test_connect_answers_to_nobody_without_its_password(running: Home) -> None:
+    """Whoever may make a connector has it send the source's password anywhere."""
+    found = endpoints(running)
+    for url in (
+        found.connect_url,
+        found.connect_login_by("guess"),
+        found.connect_url.replace("://", "://user:connect@"),
+    ):
+        for path in ("connectors", "connector-plugins", "admin/loggers"):
+            assert httpx.get(f"{url}/{path}").status_code == 401
+        assert httpx.post(f"{url}/connectors", json={"name": "a", "config": {}}).status_code == 401
+
+
+def test_a_connect_with_another_password_is_named(running: Home, tmp_path: Path) -> None:
+    (tmp_path / "other").write_text("guess")
+    found = replace(endpoints(running), connect_password=Password(tmp_path / "other", tmp_path / "other"))
+    with pytest.raises(PreconditionError, match=r"not started with the password in .*other → run cdc down"):
+        connect_worker.answers(found)
 
 
 def test_a_connector_reads_its_password_from_the_secrets(running: Home) -> None:
@@ -101,7 +124,7 @@ def test_a_connector_reads_its_password_from_the_secrets(running: Home) -> None:
         "database.user": found.postgres_user,
         "database.password": found.postgres_password.reference,
     }
-    url = f"{found.connect_url}/connector-plugins/PostgresConnector/config/validate"
+    url = f"{found.connect_login}/connector-plugins/PostgresConnector/config/validate"
     assert httpx.put(url, json=wish, timeout=60).json()["error_count"] == 0
     wish["database.password"] = "${file:/etc/hostname:password}"
     assert httpx.put(url, json=wish, timeout=60).json()["error_count"] > 0

@@ -1,6 +1,8 @@
 """The command line: one line per error, exit codes, data and messages apart, a quick start."""
 
 import json
+import os
+import stat
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -188,6 +190,35 @@ def test_warnings_go_to_stderr_once(folder: Path, capsys: Captured) -> None:
     context = Invocation()
     assert context.settings is context.settings
     assert capsys.readouterr().err == "warning: pw can be read by others than its owner → chmod 600 pw\n"
+
+
+def register_writing(made: typer.Typer) -> None:
+    """A verb that reads the configuration, and writes a file."""
+
+    def write(context: typer.Context) -> None:
+        assert Invocation.of(context).settings
+        Path("written").touch()
+
+    made.command("write")(write)
+    made.command("other")(lambda: None)
+
+
+@pytest.mark.parametrize(("readers", "mode"), [("", 0o600), ("group", 0o640), ("all", 0o644)])
+def test_what_a_verb_writes_is_readable_as_the_file_says(folder: Path, readers: str, mode: int) -> None:
+    before = os.umask(0o022)
+    try:
+        assert main(["init"]) == 0
+        assert stat.S_IMODE((folder / "cdc.yaml").stat().st_mode) == 0o600
+
+        text = (folder / "cdc.yaml").read_text().replace("${env:CDC_SOURCE_PASSWORD}", "secret")
+        chosen = f"\npipeline:\n  readable_by: {readers}" if readers else "\npipeline:"
+        (folder / "cdc.yaml").write_text(text.replace("\npipeline:", chosen, 1))
+        assert app.run(["write"], [register_writing]) == 0
+        assert stat.S_IMODE((folder / "written").stat().st_mode) == mode
+        # nobody else's
+        assert os.umask(0o022) == 0o022
+    finally:
+        os.umask(before)
 
 
 def run_and_list_modules(*commands: Sequence[str]) -> dict[str, set[str]]:

@@ -187,10 +187,72 @@ def test_merged_keys_have_the_line_of_their_block(file: Path) -> None:
 def test_render_shows_no_secret(file: Path) -> None:
     extra = "8083\n  overrides:\n    database.password: canary\n    custom.metric.tags: http://me:canary@host/x\n"
     file.write_text(GOOD.replace("8083\n", extra))
-    text = render(load(file, ENVIRON))
+    text = render(read(file, ENVIRON))
     assert "canary" not in text
     assert "http://**********@host/x" in text
     assert "slot: cdc_shop" in text
+
+
+SECRETS_OF_OTHERS = """spark:
+  conf:
+    spark.hadoop.fs.azure.account.key.ours: canary
+    spark.hadoop.fs.azure.sas.fixed.token.ours: canary
+    spark.hadoop.fs.gs.encryption.key: canary
+    spark.executor.extraJavaOptions: -Dstore.keyPassword=canary -Dtrust.secret="canary two" -Xss4m
+    spark.mine: plain
+"""
+
+
+def test_render_shows_no_secret_under_a_name_of_others(file: Path) -> None:
+    file.write_text(GOOD + SECRETS_OF_OTHERS)
+    text = render(read(file, ENVIRON))
+    assert "canary" not in text
+    assert "-Xss4m" in text
+    assert "spark.mine: plain" in text
+
+
+REFERENCES = {
+    "dbname: shop": "dbname: ${env:NAME}",
+    "bootstrap: ": "bootstrap: ${env:NAME}:9092,",
+    "url: http://": "url: http://me:${env:NAME:-canary}@",
+    "path: lake": "path: ${env:NAME}/lake",
+}
+
+
+@pytest.mark.parametrize("old", REFERENCES)
+def test_what_came_by_reference_is_rendered_as_that(file: Path, old: str) -> None:
+    assert old in GOOD
+    file.write_text(GOOD.replace(old, REFERENCES[old], 1))
+    environ = {**ENVIRON, "NAME": "canary"}
+    text = render(read(file, environ))
+    assert "canary" not in text
+    assert "${env:NAME}" in text
+    # the reference is one, and no text: read again it has the same value
+    file.write_text(text.replace("'**********'", "${env:PW}"))
+    assert render(read(file, environ)) == text
+    assert "canary" in repr(load(file, environ))
+
+
+def test_an_option_of_java_takes_no_reference(file: Path) -> None:
+    file.write_text(GOOD + "spark:\n  conf:\n    spark.driver.extraJavaOptions: -Dx=${env:PW}\n")
+    with pytest.raises(InvalidSettingsError, match=r"spark\.conf\.spark\.driver\.extraJavaOptions: .*command line"):
+        load(file, ENVIRON)
+
+
+@pytest.mark.parametrize("name", ["spark.master", "spark.submit.deployMode"])
+def test_where_spark_runs_is_told_in_one_place(file: Path, name: str) -> None:
+    file.write_text(GOOD + f"spark:\n  conf:\n    {name}: cluster\n")
+    with pytest.raises(InvalidSettingsError, match=rf"spark\.conf\.{name}: is "):
+        load(file, ENVIRON)
+
+
+def test_a_cluster_needs_its_python(file: Path) -> None:
+    file.write_text(GOOD + "spark: {master: 'spark://host:7077'}\n")
+    with pytest.raises(InvalidSettingsError, match=r"spark\.python: is required for a cluster"):
+        load(file, ENVIRON)
+    for named in ("python: /opt/python", "conf: {spark.pyspark.python: /opt/python}"):
+        file.write_text(GOOD + f"spark: {{master: 'spark://host:7077', {named}}}\n")
+        assert load(file, ENVIRON).spark.workers_python == "/opt/python"
 
 
 def test_object_store_settings_are_read(file: Path) -> None:
@@ -203,7 +265,7 @@ def test_object_store_settings_are_read(file: Path) -> None:
     access = lake.access
     assert access is not None
     assert (access.endpoint, access.region, access.session_token) == ("https://store:9000", "us-east-1", None)
-    assert "canary" not in repr(lake) + repr(access) + render(load(file, ENVIRON))
+    assert "canary" not in repr(lake) + repr(access) + render(read(file, ENVIRON))
 
 
 def test_missing_object_store_settings_come_from_the_environment() -> None:

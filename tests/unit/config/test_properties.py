@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from cdc.config.errors import InvalidSettingsError
-from cdc.config.file import load, render
+from cdc.config.file import LoadedSettings, load, render
 from cdc.config.init import TemplateValues, template
 from cdc.config.references import Resolver, escape
 from cdc.config.settings import PipelineSettings
@@ -88,7 +88,7 @@ configurations = both(
 def test_rendered_settings_load_to_the_same(tmp_path: Path, values: dict[str, Any]) -> None:
     settings = PipelineSettings.model_validate(values)
     path = tmp_path / "cdc.yaml"
-    path.write_text(render(settings), encoding="utf-8")
+    path.write_text(render(LoadedSettings(settings)), encoding="utf-8")
     assert load(path, {}).model_dump(mode="json") == settings.model_dump(mode="json")
 
 

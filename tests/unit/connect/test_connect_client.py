@@ -5,9 +5,10 @@ import json
 import httpx
 import pytest
 
-from cdc.connect.capture.connect_client import ConnectClient
+from cdc.connect.capture.connect_client import ConnectClient, split_login
 from cdc.connect.capture.connector_state import ConnectorState, look_up
-from cdc.core.errors import PreconditionError, UnreachableError
+from cdc.core.errors import ConfigurationError, PreconditionError, UnreachableError
+from tests.support.ports import free_port
 
 TRACE = (
     "org.apache.kafka.connect.errors.ConnectException: tolerance exceeded\n\tat A.b(A.java:1)\nCaused by: X: slot gone"
@@ -48,3 +49,24 @@ def test_a_refusal_names_connect_s_reason() -> None:
 def test_another_server_s_json_is_reported_as_such(answer: object) -> None:
     with pytest.raises(UnreachableError, match=r"is connect\.url that of Kafka Connect"):
         look_up(client(200, answer), "c")
+
+
+@pytest.mark.parametrize("login", ["me:canary", "me:can%2Fary", "canary"])
+def test_a_password_in_the_url_is_sent_and_not_shown(login: str) -> None:
+    port = free_port()
+    with ConnectClient(f"http://{login}@127.0.0.1:{port}/") as made, pytest.raises(UnreachableError) as failed:
+        made.status("c")
+    assert f"http://127.0.0.1:{port} does not answer" in str(failed.value)
+    assert "can" not in str(failed.value)
+
+
+def test_a_login_in_the_url_is_basic_authentication() -> None:
+    assert split_login("https://me:a%2Fb%40c@host:1/x/") == ("https://host:1/x", ("me", "a/b@c"))
+    assert split_login("http://host:1") == ("http://host:1", None)
+
+
+@pytest.mark.parametrize("url", ["http://me:can/ary@host", "http://me:12/ary@host", "http://me:canary@host:x"])
+def test_a_url_with_an_unescaped_password_is_refused_unshown(url: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"^connect\.url (has|is)") as refused:
+        ConnectClient(url)
+    assert "ary" not in str(refused.value)

@@ -4,6 +4,15 @@ import pytest
 
 from cdc.core.error_text import pick_first_line, pick_root_cause
 
+WORKER = """Error from python worker:
+  /usr/bin/python3: No module named pyspark
+PYTHONPATH was:
+  /a:/b
+org.apache.spark.SparkException: No port number in pyspark.daemon's stdout
+\tat org.apache.spark.api.python.X.f(X.scala:1)
+"""
+"""What Spark says of a worker whose Python does not start, behind a type without a text."""
+
 
 @pytest.mark.parametrize(
     ("trace", "line"),
@@ -30,6 +39,18 @@ from cdc.core.error_text import pick_first_line, pick_root_cause
             "Traceback (most recent call last):\n  File x\npy4j.Py4JJavaError: z\n: a.B: b\nCaused by: c.D: e\n",
             "c.D: e",
         ),
+        (
+            f"a.B: b\n\tat c.d(e)\nCaused by: a.S: \n{WORKER}",
+            "a.S: Error from python worker: /usr/bin/python3: No module named pyspark",
+        ),
+        ("a.B: b\n\tat c.d(e)\nCaused by: f.G: why\n\tat c.d(e)\nCaused by: a.S:\n\tat c.d(e)", "f.G: why"),
+        ("a.B\n\tat c.d(e)\nCaused by: a.S: \n\tat c.d(e)", "a.S"),
+        (
+            "a\nCaused by: a.P: Traceback (most recent call last):\n  File x\nValueError: no\n\n\tat c.d(e)",
+            "ValueError: no",
+        ),
+        ("An error occurred while calling o13.collectToPython.\n: a.S: Job aborted\n\tat c.d(e)", "a.S: Job aborted"),
+        ("An error occurred while calling o13.start.\n: a.S\n\tat c.d(e)", "a.S"),
     ],
     ids=[
         "nothing",
@@ -42,6 +63,12 @@ from cdc.core.error_text import pick_first_line, pick_root_cause
         "a cause on later lines",
         "Python below Java",
         "Java below Python",
+        "text below its type",
+        "text of an outer cause",
+        "no text at all",
+        "Python in Java",
+        "py4j",
+        "py4j of a type",
     ],
 )
 def test_the_root_cause_of_a_trace(trace: str, line: str) -> None:

@@ -1,5 +1,6 @@
 """The state folder: its path, its ports, its passwords, and the lines drawn from its logs."""
 
+import os
 import signal
 import socket
 import stat
@@ -131,6 +132,19 @@ def test_damaged_ports_are_named(home: Home, content: str) -> None:
     home.ports_file.write_text(content)
     with pytest.raises(PreconditionError, match=r"ports\.json is damaged"):
         ports.read_ports(home)
+
+
+def test_a_home_is_its_owners_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        Home(tmp_path / "above" / ".cdc").make()
+    finally:
+        os.umask(before)
+    # root's Postgres runs as another user, who passes through
+    passed = 0o011 if os.geteuid() == 0 else 0
+    made = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "above").rglob("*")}
+    closed = dict.fromkeys(("logs", "secrets", "run"), 448)
+    assert made == {".cdc": 0o700 | passed, "local": 0o700 | passed, **closed}
 
 
 def test_password_is_generated_once_and_private(home: Home) -> None:

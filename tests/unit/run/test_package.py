@@ -6,7 +6,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-from cdc.run.submit import build_archive
+from cdc.run.toolkit_archive import build_archive
 
 MODULES = ("connect", "lab", "sinks", "snapshots", "views")
 """What programs have, and what the toolkit has below `cdc`."""

@@ -1,0 +1,114 @@
+"""A secret in each place where one may stand: no verb shows it, here, to who lists processes, or to another user.
+
+The shell exports what users of other Sparks have in it, and the verbs take nothing of it. The job runs by `cdc submit`.
+"""
+
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cdc.local.endpoints import CONNECT_USER
+from cdc.local.state.passwords import password
+from tests.support.cdc_subprocess import LIMIT_SECONDS, Running, cdc, started
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.ports import free_port
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.timeout(1200)
+WORD = f"canary{secrets.token_hex(6)}"
+ROLE = f"r{secrets.token_hex(6)}"
+OF_OTHER_SPARKS = {
+    "PYSPARK_PYTHON": "/nowhere/python",
+    "PYSPARK_DRIVER_PYTHON": "/nowhere/python",
+    "PYSPARK_SUBMIT_ARGS": "--master spark://nowhere:1 pyspark-shell",
+    "SPARK_HOME": "/nowhere",
+    "SPARK_CONF_DIR": "/nowhere",
+    "SPARK_REMOTE": "sc://nowhere",
+    "SPARK_LOCAL_IP": "0.0.0.0",  # noqa: S104
+}
+LOOPBACK = ("127.0.0.1", "::1", "::ffff:127.0.0.1")
+
+
+def place_secrets(pipeline: Pipeline) -> None:
+    """Put the word wherever the file takes a secret; only references to it are in the file, as users write them."""
+    pipeline.run(f"CREATE ROLE {ROLE} SUPERUSER REPLICATION LOGIN PASSWORD '{WORD}'")
+    values = pipeline.servers.values
+    reference = "${env:CDC_TEST_WORD}"
+    pipeline.configure(f"user: {values.user}\n", f"user: {ROLE}\n")
+    pipeline.configure("${env:CDC_TEST_PASSWORD}", reference)
+    url = values.search_url
+    pipeline.configure(f"url: {url}\n", f"url: {url.replace('://', f'://me:{reference}@')}\n")
+    pipeline.configure("conf: {}", f"conf:\n    spark.hadoop.fs.azure.account.key.ours: {reference}")
+    if values.password_reference:
+        text = pipeline.config.read_text()
+        lines = [line for line in text.splitlines() if "password_reference" not in line]
+        pipeline.config.write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture
+def pipeline(make_pipeline: MakePipeline) -> Iterator[Pipeline]:
+    made = make_pipeline("CREATE TABLE things (id int PRIMARY KEY)", tables=("public.things",))
+    made.run("INSERT INTO things SELECT generate_series(1, 100)")
+    made.environ.update({**OF_OTHER_SPARKS, "CDC_TEST_WORD": WORD})
+    place_secrets(made)
+    yield made
+    made.run(f"REASSIGN OWNED BY {ROLE} TO CURRENT_USER", f"DROP OWNED BY {ROLE}", f"DROP ROLE {ROLE}")
+
+
+def check_processes(running: Running) -> None:
+    """No process that the verb has started has the word in its command line, or listens to other machines."""
+    for process in running.process.children(recursive=True) if running.process.is_running() else []:
+        with suppress(psutil.NoSuchProcess):
+            assert WORD not in " ".join(process.cmdline())
+            listening = [each for each in process.net_connections("tcp") if each.status == psutil.CONN_LISTEN]
+            assert [each.laddr for each in listening if each.laddr.ip not in LOOPBACK] == []
+
+
+def watch(pipeline: Pipeline, *arguments: str) -> str:
+    """Run a verb to its end, with an eye on its processes; what it said."""
+
+    def has_ended() -> bool:
+        check_processes(running)
+        return running.ended is not None
+
+    with started(pipeline, *arguments) as running:
+        until(has_ended, "it ends", LIMIT_SECONDS, every=0.2)
+        assert running.ended == 0, running.said
+        return running.said
+
+
+def files_of(folder: Path) -> Iterator[Path]:
+    yield from (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+def test_a_secret_is_shown_nowhere(pipeline: Pipeline) -> None:
+    before = set(files_of(pipeline.config.parent))
+    said = [watch(pipeline, "bootstrap")]
+    pipeline.run("INSERT INTO things SELECT generate_series(101, 200)")
+    said += [watch(pipeline, "submit", "--until-caught-up"), watch(pipeline, "verify")]
+    said += [watch(pipeline, *words) for words in (("config", "check"), ("config", "render"), ("status", "--json"))]
+    said += refused_by_nobody(pipeline)
+    # the login of Connect stands in its URL
+    home = pipeline.servers.home
+    words = [WORD, *([password(home, CONNECT_USER).read()] if home else [])]
+    assert [text for text in said for word in words if word in text] == []
+    made = [path for path in files_of(pipeline.config.parent) if path not in before and path.suffix != ".said"]
+    assert [path for path in made if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)] == []
+    logs = [*files_of(home.logs)] if home else []
+    assert [path for path in (*made, *logs) for word in words if word.encode() in path.read_bytes()] == []
+
+
+def refused_by_nobody(pipeline: Pipeline) -> list[str]:
+    """What a verb says, with its traceback, where Connect does not answer."""
+    connect = pipeline.servers.values.connect_url
+    nobody = f"http://me:${{env:CDC_TEST_WORD}}@127.0.0.1:{free_port()}"
+    pipeline.configure(connect, nobody)
+    ended = cdc(pipeline, "--debug", "bootstrap", "--again", "public.things")
+    pipeline.configure(nobody, connect)
+    assert ended.returncode == 4, ended.stderr
+    return [ended.stdout, ended.stderr]
