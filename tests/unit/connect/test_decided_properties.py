@@ -27,13 +27,13 @@ from cdc.core.table import TableName
 TABLE = TableName("public", "orders")
 PRICES = {TABLE: ["price"]}
 PLUGINS = {POSTGRES_TEXT, BOUNDED_JSON, CONFIRMED_LSN}
-WITH_DEFAULTS = {
+WITH_DEFAULTS = (
     "value.converter.max.bytes",
     "heartbeat.interval.ms",
     "database.hostname",
     "database.port",
     "database.dbname",
-}
+)
 """Properties that have a setting of ours."""
 PROMISED = (
     "column.exclude.list",
