@@ -162,7 +162,7 @@ class ConnectClient:
 
     def _once(self, method: str, path: str, body: object) -> bytes:
         answer = self._http.request(method, path, json=body)
-        if answer.status_code == httpx.codes.CONFLICT:
+        if answer.status_code == httpx.codes.CONFLICT or _is_rebalancing(answer):
             raise _RebalancingError
         if answer.status_code == httpx.codes.NOT_FOUND:
             raise _MissingError(f"Kafka Connect {self._url} has no {path}", "check connect.url")
@@ -178,6 +178,11 @@ class ConnectClient:
             raise UnreachableError(
                 f"{self._url}{path} answers with something else than JSON", "is connect.url that of Kafka Connect?"
             ) from None
+
+
+def _is_rebalancing(answer: httpx.Response) -> bool:
+    # a request for a configuration that meets a rebalance is refused as an error of the server, not as a conflict
+    return answer.is_server_error and "rebalance is expected" in answer.text
 
 
 def split_login(url: str) -> tuple[str, tuple[str, str] | None]:

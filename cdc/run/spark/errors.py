@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from subprocess import TimeoutExpired
 
 import asyncpg
 import psycopg
 from deltalake.exceptions import DeltaError
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.core.context import SparkContext
 from pyspark.errors import PySparkException
 
@@ -21,6 +22,7 @@ UNREACHABLE = ("TimeoutException", "DisconnectException", "Connection refused", 
 """Signs, in the text of a failure of Spark's Kafka source, that the brokers do not answer."""
 CDC_ERROR = re.compile(r"^cdc\.core\.errors\.(\w+): (.*?)(?: → (.*))?$", re.MULTILINE)
 """The last line of a task's traceback when the task raised a CdcError."""
+ENDING_SECONDS = 5.0
 FULL = ("No space left on device", "Disk quota exceeded")
 
 
@@ -55,9 +57,18 @@ def translate_errors(what: str) -> Iterator[None]:
         raise to_cdc_error(what, error) from error
 
 
+def _await_end(error: Exception) -> None:
+    """Wait a moment for Java's end where py4j has lost it: a connection ends before its process has."""
+    java = getattr(SparkContext._gateway, "proc", None)
+    if java is not None and isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError):
+        with suppress(TimeoutExpired):
+            java.wait(ENDING_SECONDS)
+
+
 def to_cdc_error(what: str, error: Exception) -> CdcError:
     """Translate a failure of `what` by its text, since Spark hands on no more than that."""
     # first of all: with Java gone, the text is only py4j's complaint of a lost connection
+    _await_end(error)
     if ended := check_spark():
         return ended
     text = str(error)

@@ -8,10 +8,11 @@ import os
 import shlex
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
+import psutil
 import pyspark
 from pyspark.core.context import SparkContext
 
@@ -96,10 +97,21 @@ def start_java(conf: Mapping[str, str], folder: Path, log: Path, *, local: bool)
         os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*settings_options(file, local=local), "pyspark-shell"])
         try:
             SparkContext._ensure_initialized()
+        except BaseException:
+            _end_readers(file)
+            raise
         finally:
             del os.environ["PYSPARK_SUBMIT_ARGS"]
     java: Any = SparkContext._gateway
     _logs[java.proc.pid] = log
+
+
+def _end_readers(file: Path) -> None:
+    """End a Java that was being started with this file: it would complain, on our stderr, that the file is gone."""
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if str(file) in child.cmdline():
+                child.kill()
 
 
 def settings_options(file: Path, *, local: bool) -> list[str]:
