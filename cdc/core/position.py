@@ -156,8 +156,9 @@ class Bookmark:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        ends = _parse_offsets(value["topic_ends"])
-        return cls(Lsn(value["lsn"]), value["system_identifier"], value["timeline"], ends, value["order_end"])
+        # what is derived from a table has no topic
+        ends = _parse_offsets(value.get("topic_ends", {}))
+        return cls(Lsn(value["lsn"]), value["system_identifier"], value["timeline"], ends, value.get("order_end", 0))
 
 
 def _parse_offsets(value: Mapping[str, Mapping[str, int]]) -> Offsets:
