@@ -98,7 +98,7 @@ REFUSED: Final[dict[Kind, str]] = {
     ),
     **dict.fromkeys(
         _names("""
-    java_method reflect try_reflect
+    java_method reflect table_changes table_changes_by_path try_reflect
 """),
         _OUTSIDE,
     ),
