@@ -4,34 +4,21 @@ import random
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewPartitions
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import cdc
-from cdc.connect.capture.connect_client import ConnectClient
 from cdc.core.errors import HistoryLostError
 from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic, transaction_topic
 from tests.support.cdc_inprocess import Following, bootstrap, catch_up, following, recapture_all, verify
+from tests.support.kafka_partitions import add_partitions
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 
 pytestmark = pytest.mark.timeout(1200)
-
-
-def add_partitions(pipeline: Pipeline, topic: str, count: int) -> None:
-    """The topic has `count` partitions, and the capture writes to all of them."""
-    settings = pipeline.settings
-    client = AdminClient({"bootstrap.servers": settings.log.bootstrap})
-    for added in client.create_partitions([NewPartitions(topic, count)]).values():
-        added.result()
-    with ConnectClient(settings.connect.url) as connect:
-        # a producer hears of them within five minutes by itself
-        connect.restart(settings.connect.connector, whole=True)
 
 
 def is_written(pipeline: Pipeline, topic: str, partition: int) -> bool:
