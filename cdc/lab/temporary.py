@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import psycopg
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
-from kafka.errors import CoordinatorNotAvailableError, NonEmptyGroupError
+from kafka.errors import CoordinatorNotAvailableError, NodeNotReadyError, NonEmptyGroupError
 from kafka.serializer import DefaultSerializer
 from opensearchpy import OpenSearch
 from psycopg import sql
@@ -19,7 +19,7 @@ from cdc.core.waiting import wait_until
 
 PATIENCE_MS: Final = 120_000
 """How long a client waits for a broker on a busy machine."""
-FORGETTING_SECONDS: Final = 15.0
+FORGETTING_SECONDS: Final = 60.0
 ENDING_SECONDS: Final = 30.0
 """How long a process of a lab has to end by itself."""
 
@@ -70,12 +70,15 @@ def keep_group(admin: Any, name: str) -> Iterator[str]:
 
 
 def _delete_group(admin: Any, name: str) -> bool:
-    """Delete a group, if it is there; returns False while it has members."""
+    """Delete a group, if it is there; returns False while it has members, or while no broker has been found."""
     try:
         return bool(admin.delete_groups([name])[name] != NonEmptyGroupError.__name__)
     # a broker that has never had a group has no coordinator
     except CoordinatorNotAvailableError:
         return True
+    # the client raises it when its list of brokers has just gone stale
+    except NodeNotReadyError:
+        return False
 
 
 @contextmanager

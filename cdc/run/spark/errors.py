@@ -16,7 +16,7 @@ from cdc.core import errors
 from cdc.core.error_text import pick_root_cause
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.postgres import errors as postgres_errors
-from cdc.run.spark.java_process import find_log
+from cdc.run.spark.java_logs import find_log
 
 UNREACHABLE = ("TimeoutException", "DisconnectException", "Connection refused", "TimeoutError", "NoBrokersAvailable")
 """Signs, in the text of a failure of Spark's Kafka source, that the brokers do not answer."""

@@ -16,6 +16,8 @@ import psutil
 import pyspark
 from pyspark.core.context import SparkContext
 
+from cdc.run.spark.java_logs import note_log
+
 HOME: Final = Path(pyspark.__file__).parent
 """The Spark that PySpark brings along: ours is made for this version."""
 _OTHERS: Final = (
@@ -28,7 +30,6 @@ _OTHERS: Final = (
 )
 _OTHERS_LOCALLY: Final = ("PYSPARK_", "SPARK_")
 _ESCAPED: Final = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"})
-_logs: Final[dict[int, Path]] = {}
 
 
 @contextmanager
@@ -103,7 +104,7 @@ def start_java(conf: Mapping[str, str], folder: Path, log: Path, *, local: bool)
         finally:
             del os.environ["PYSPARK_SUBMIT_ARGS"]
     java: Any = SparkContext._gateway
-    _logs[java.proc.pid] = log
+    note_log(java.proc, log)
 
 
 def _end_readers(file: Path) -> None:
@@ -117,8 +118,3 @@ def _end_readers(file: Path) -> None:
 def settings_options(file: Path, *, local: bool) -> list[str]:
     """The options of `spark-submit` that name a file of settings; a cluster's own defaults stay below them."""
     return ["--properties-file", str(file), *([] if local else ["--load-spark-defaults"])]
-
-
-def find_log(java: Any) -> Path | None:
-    """The log of a Java that `start_java` has started."""
-    return _logs.get(java.pid)
