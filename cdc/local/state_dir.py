@@ -1,6 +1,7 @@
 """The one hidden folder that holds everything of the local parts: data, ports, passwords, logs."""
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -85,7 +86,8 @@ class Home:
 
 
 def _make_private(folder: Path) -> None:
-    if not folder.exists():
+    # another process may make it at the same time
+    with suppress(FileExistsError):
         folder.mkdir(parents=True)
         # whatever the umask; a folder that was there keeps its owner's rights
         folder.chmod(0o700)

@@ -42,6 +42,21 @@ def test_home_below_a_file_is_refused(tmp_path: Path) -> None:
         Home(tmp_path / "file" / "state").make()
 
 
+def test_home_is_made_by_many_at_once(tmp_path: Path) -> None:
+    """As the processes of a test run do, whose first has the parts started."""
+    together = threading.Barrier(8)
+    for each in range(20):
+        found = Home(tmp_path / str(each) / "below" / "state")
+
+        def make(of: Home = found) -> None:
+            together.wait()
+            of.make()
+
+        with ThreadPoolExecutor(8) as pool:
+            for made in [pool.submit(make) for _ in range(8)]:
+                made.result()
+
+
 def test_ports_are_chosen_once(home: Home) -> None:
     assert ports.read_ports(home) is None
     chosen = ports.choose(home)
