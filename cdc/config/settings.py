@@ -194,8 +194,9 @@ class PipelineSettings(Settings):
         complete = {str(TableName.parse(name)): view for name, view in views.items()}
         source, followers = info.data.get("source"), info.data.get("followers")
         if complete and isinstance(source, SourceSettings) and followers is not None:
-            from cdc.config.view_findings import add_late_views, find_wrong_views
+            from cdc.config.view_findings import add_late_views, find_misnamed_views, find_wrong_views
 
+            _refuse(find_misnamed_views(views, source))
             histories = [TableName.parse(text) for text in info.data.get("history", ())]
             _refuse(find_wrong_views(complete, source, histories))
             return add_late_views(complete)

@@ -1,7 +1,9 @@
 """What a statement may have is let in by a list: the rest makes its view whole, or is refused by name and place."""
 
 from dataclasses import replace
+from itertools import pairwise
 
+import pyarrow as pa
 import pytest
 from sqlglot import exp
 
@@ -10,7 +12,9 @@ from cdc.core.table import Column, Kind, Table, TableName
 from cdc.views.compiled import CompiledView, compile_view
 from cdc.views.definition import ViewDefinition
 from cdc.views.explanation import explain
+from cdc.views.refresh.evaluate import Evaluator
 from cdc.views.statement.dialect.registry import AGGREGATES, PROVEN, kind_of
+from cdc.views.statement.dialect.statements import DuckStatement
 from cdc.views.statement.entrance.functions import (
     AGGREGATE_NAMES,
     OPAQUE_CLASSES,
@@ -260,6 +264,8 @@ def test_ordinary_statements_are_compiled(sql: str) -> None:
     [
         ("SELECT id FROM a UNION SELECT id FROM b", ["ids"], "its result has no column ids, which is in its key"),
         ("SELECT id FROM a", ["id", "ID"], "its key has id twice"),
+        ("SELECT id, x AS v, t AS V FROM a", ["id"], "its result has two columns v"),
+        ("SELECT a.*, c.id FROM a JOIN c ON c.a_id = a.id", ["id"], "its result has two columns id"),
         ("SELECT id FROM (VALUES (1), (2)) AS v (id)", ["id"], "it reads no table"),
         ("SELECT id FROM a UNION SELECT id, x FROM a", ["id"], "a branch of UNION has 1 columns, the other 2"),
         (f"SELECT id FROM a WHERE {'(' * 99}x = 1{')' * 99}", ["id"], "it is nested too deep to be read"),
@@ -269,6 +275,31 @@ def test_what_cannot_be_read_is_told_in_one_line(sql: str, key: list[str], told:
     with pytest.raises(ConfigurationError) as error:
         compiled(sql, *key)
     assert error.value.what == f"views.shop.v: {told}"
+
+
+def test_tables_that_differ_by_case_are_not_mistaken_for_each_other() -> None:
+    other = replace(A, name=TableName("public", "A"), columns=A.columns[:2])
+    tables = {other.name: other, **TABLES}
+
+    def read(sql: str) -> CompiledView:
+        return compile_view(ViewDefinition.of("shop.v", sql, ["id"]), tables)
+
+    found = read("SELECT id, x FROM `A`")
+    assert found.tables == {other.name}
+    assert isinstance(found.duckdb, DuckStatement)
+    rows = pa.table({"id": pa.array([1], pa.int32()), "x": pa.array([2], pa.int32())})
+    assert Evaluator().evaluate(found.duckdb.sql, {found.names[other.name]: rows}).num_rows == 1
+    assert read("SELECT id, t FROM A").tables == {A.name}
+    with pytest.raises(ConfigurationError, match=r"it reads public\.A and public\.a, which Spark does not tell apart"):
+        read("SELECT a.id FROM `A` b JOIN a USING (id)")
+
+
+def test_common_table_expressions_are_not_written_out_without_end() -> None:
+    names = [f"c{number}" for number in range(40)]
+    twice = (f"{b} AS (SELECT l.id FROM {a} l JOIN {a} r ON l.id = r.id)" for a, b in pairwise(names))
+    sql = f"WITH c0 AS (SELECT id FROM a), {', '.join(twice)} SELECT id FROM {names[-1]}"
+    with pytest.raises(ConfigurationError, match="its common table expressions name each other too often"):
+        compiled(sql)
 
 
 def test_a_hint_changes_nothing() -> None:

@@ -47,6 +47,7 @@ class Translator:
         self.names = names
         self.read = read
         self.unproven: list[Unproven] = []
+        self._folded = {str(name).lower(): name for name in tables}
         self._done: dict[int, Value | None] = {}
         # names in FROM, of the outermost query first
         self._sources: list[dict[str, SourceColumns]] = []
@@ -64,6 +65,10 @@ class Translator:
     def own_sources(self) -> Mapping[str, SourceColumns]:
         """The names in FROM of the query itself."""
         return self._sources[-1]
+
+    def find_table(self, written: TableName) -> TableName:
+        """A table by its name in the qualified statement, which has small letters only."""
+        return self._folded[str(written).lower()]
 
     def type_of_column(self, source: str, name: str) -> T.DataType:
         for sources in reversed(self._sources):
