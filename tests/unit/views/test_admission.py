@@ -27,11 +27,12 @@ from cdc.views.statement.entrance.nodes import KNOWN
 from cdc.views.statement.parsing import parse_query
 from tests.unit.views.test_refresh import table
 
+AT = table("at", id=Kind.INTEGER, at=Kind.TIMESTAMPTZ, d=Kind.DATE, t=Kind.TEXT)
 A = table("a", id=Kind.INTEGER, x=Kind.INTEGER, t=Kind.TEXT, f=Kind.DOUBLE, m=Kind.NUMERIC)
 B = table("b", id=Kind.BIGINT, a_id=Kind.INTEGER, y=Kind.INTEGER)
 C = table("c", id=Kind.INTEGER, a_id=Kind.INTEGER, z=Kind.INTEGER)
 VERSIONS = Table(TableName("public", "a_history"), (*A.columns, Column("_sequence", Kind.BIGINT)), ("id", "_sequence"))
-TABLES = {each.name: each for each in (A, B, C, VERSIONS)}
+TABLES = {each.name: each for each in (A, B, C, AT, VERSIONS)}
 
 
 def compiled(sql: str, *key: str) -> CompiledView:
@@ -128,7 +129,38 @@ def test_what_gives_two_answers_is_refused_by_name_and_place(told: str, sql: str
     assert told.partition(" (line")[2] in error.value.what
 
 
+OF_THE_TIME = [
+    "SELECT id FROM at WHERE at < 'tomorrow'",
+    "SELECT id FROM at WHERE 'Today' > d",
+    "SELECT id FROM at WHERE d BETWEEN ' yesterday' AND DATE'2030-01-01'",
+    "SELECT id FROM at WHERE d IN (DATE'2026-01-01', 'today UTC')",
+    "SELECT id, coalesce(d, 'today') AS v FROM at",
+    "SELECT id, CASE WHEN id > 1 THEN d ELSE 'today' END AS v FROM at",
+    "SELECT id, CASE at WHEN 'now' THEN 1 END AS v FROM at",
+    "SELECT id, if(id > 1, 'now', at) AS v FROM at",
+    "SELECT id, to_date('now') AS v FROM at",
+    "SELECT id, to_timestamp_ntz('now') AS v FROM at",
+    "SELECT id, try_to_date('today') AS v FROM at",
+    "SELECT id, date_add('today', 1) AS v FROM at",
+    "SELECT id, year('now') AS v FROM at",
+    "SELECT id, datediff('today', d) AS v FROM at",
+    "SELECT id, date_trunc('day', 'now') AS v FROM at",
+    "SELECT id, CAST(concat('to', 'day') AS DATE) AS v FROM at",
+    "SELECT s.id FROM (SELECT id, max(d) AS d FROM at GROUP BY id) s WHERE s.d < 'today'",
+]
+
+
+@pytest.mark.parametrize("sql", OF_THE_TIME)
+def test_a_text_that_spark_takes_for_the_present_is_refused(sql: str) -> None:
+    with pytest.raises(ConfigurationError, match="it depends on when the view is computed"):
+        compiled(sql)
+
+
 ACCEPTED = [
+    "SELECT id FROM at WHERE t = 'today' OR t IN ('now', 'later') OR t LIKE 'now' OR upper(t) > 'tomorrow'",
+    "SELECT id, CASE t WHEN 'now' THEN 'today' ELSE t END AS v, 'today' AS w, if(id > 1, 'now', 'later') AS x FROM at",
+    "SELECT s.id FROM (SELECT id, t AS v FROM at) s WHERE s.v <> 'yesterday'",
+    "SELECT id FROM at WHERE d > '2026-01-01' AND at < TIMESTAMP'2026-01-01' AND CAST(d AS STRING) <> 'today'",
     f"SELECT a.id, listagg(DISTINCT b.y, ',') WITHIN GROUP (ORDER BY b.y) AS v {JOINED} GROUP BY a.id",
     "SELECT id, row_number() OVER (PARTITION BY x ORDER BY t, id) AS v FROM a",
     "SELECT id, row_number() OVER w AS v FROM a WINDOW w AS (PARTITION BY x ORDER BY id)",
