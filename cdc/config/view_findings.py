@@ -1,8 +1,8 @@
 """Problems of views that the configuration file shows by itself."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Final
 
+from cdc.config.table_findings import IDENTIFIER_BYTES
 from cdc.connect.settings import SourceSettings
 from cdc.core.errors import ConfigurationError
 from cdc.core.settings import Finding
@@ -13,9 +13,6 @@ from cdc.views.order import sort_views
 from cdc.views.settings import ViewSettings
 from cdc.views.statement.final_windows import LATE, find_closing_window, list_read_tables, select_late
 from cdc.views.statement.parsing import check_view, reading
-
-LONGEST_PART: Final = 63
-"""As of names in Postgres: a follower names topics and indexes by it."""
 
 
 def find_wrong_views(
@@ -63,9 +60,9 @@ def _list_late(views: Mapping[str, ViewSettings]) -> Iterator[tuple[tuple[str, .
 
 def _explain_no_name(name: TableName) -> str | None:
     parts = (name.schema, name.table)
-    if all(part.strip() and len(part.encode()) <= LONGEST_PART and part.isprintable() for part in parts):
+    if all(part.strip() and len(part.encode()) <= IDENTIFIER_BYTES and part.isprintable() for part in parts):
         return None
-    return f"is no name of a view: schema.view, each of 1 to {LONGEST_PART} bytes that can be printed"
+    return f"is no name of a view: schema.view, each of 1 to {IDENTIFIER_BYTES} bytes that can be printed"
 
 
 def _find_taken(views: Iterable[str], histories: Collection[TableName]) -> Iterator[Finding]:
