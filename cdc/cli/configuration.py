@@ -49,18 +49,21 @@ def init(
 def check(context: typer.Context) -> None:
     """Read the configuration and say everything that is wrong with it.
 
-    Where the source answers, or else the lake, also say which columns its views take otherwise than Postgres does, and
-    which columns of the tables are not sent.
+    Where the source answers, or else the lake, views are refused that would stop over these tables. Also told are
+    columns that views take otherwise than Postgres does, and columns and inheriting tables that are not sent.
     """
     invocation = Invocation.of(context)
     settings = invocation.settings
-    from cdc.run.tables.column_notices import ask_columns
+    from cdc.run.tables.column_notices import ask_tables
+    from cdc.run.tables.view_check import check_views
 
-    notices = ask_columns(settings)
-    if notices is None and settings.views:
-        output.say("the source does not answer, and there is no lake: what columns mean in the views was not checked")
-    for notice in notices or ():
-        output.warn(str(notice))
+    asked = ask_tables(settings)
+    if asked is None and settings.views:
+        output.say("the source does not answer, and there is no lake: the views were not checked over their tables")
+    if asked:
+        for notice in asked.notices:
+            output.warn(str(notice))
+        check_views(settings, asked.tables)
     tables, followers = len(settings.source.tables), ", ".join(settings.followers)
     output.data(f"{invocation.config}: ok: pipeline {settings.pipeline.name}, tables: {tables}, followers: {followers}")
 

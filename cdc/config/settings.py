@@ -1,17 +1,18 @@
 """The whole of `cdc.yaml`: its blocks, names derived from the pipeline's name, and checks between blocks."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from cdc.config.history_findings import find_wrong_histories
 from cdc.config.spark_settings import SparkSettings
+from cdc.config.table_findings import entry, find_wrong_policies, find_wrong_tables
 from cdc.config.topic_findings import find_taken_topics
 from cdc.connect.settings import CaptureSettings, SourceSettings, is_host_supported
-from cdc.core.selection import ANY, BUT, Selection, is_exclusion, is_pattern
+from cdc.core.selection import Selection, is_pattern
 from cdc.core.settings import Finding, Settings, finding_error, findings_error
 from cdc.core.table import Table, TableName
 from cdc.log.settings import LogSettings
@@ -28,8 +29,6 @@ PIPELINE_NAME = r"^[a-z][a-z0-9_]{0,39}$"
 VIEWS = "views"
 """The name under which `cdc follow` keeps the views up; no follower has it."""
 FOLLOWER_NAME = r"^[a-z][a-z0-9_-]{0,39}$"
-IDENTIFIER_BYTES = 63
-"""The longest name in Postgres (manual, "Identifiers and Key Words")."""
 
 
 class PipelineBlock(Settings):
@@ -127,7 +126,7 @@ class PipelineSettings(Settings):
     @field_validator("source", mode="after")
     @classmethod
     def _complete_source(cls, source: SourceSettings, info: ValidationInfo) -> SourceSettings:
-        _refuse([*_table_findings(source.tables, source.heartbeat_schema), *_policy_findings(source)])
+        _refuse([*find_wrong_tables(source.tables, source.heartbeat_schema), *find_wrong_policies(source)])
         name = _pipeline_name(info)
         names = {"slot": source.slot or f"cdc_{name}", "publication": source.publication or f"cdc_{name}"}
         tables = [entry(text.strip()) for text in source.tables]
@@ -194,85 +193,13 @@ class PipelineSettings(Settings):
         complete = {str(TableName.parse(name)): view for name, view in views.items()}
         source, followers = info.data.get("source"), info.data.get("followers")
         if complete and isinstance(source, SourceSettings) and followers is not None:
-            from cdc.config.view_findings import add_late_views, find_wrong_views
+            from cdc.config.view_findings import add_late_views, find_misnamed_views, find_wrong_views
 
+            _refuse(find_misnamed_views(views, source))
             histories = [TableName.parse(text) for text in info.data.get("history", ())]
             _refuse(find_wrong_views(complete, source, histories))
             return add_late_views(complete)
         return complete
-
-
-def entry(text: str) -> str:
-    """An entry of `source.tables` with its schema."""
-    return f"{BUT if is_exclusion(text) else ''}{TableName.parse(text.removeprefix(BUT))}"
-
-
-def table_finding(text: str) -> str | None:
-    """The reason why `text` is no name or pattern of tables; None if it is one."""
-    name = TableName.parse(text.strip().removeprefix(BUT))
-    if not name.schema.strip() or not name.table.strip():
-        return f'"{text}" is not a table\'s name: schema.table'
-    # Postgres counts bytes, not characters
-    if max(len(part.encode()) for part in (name.schema, name.table)) > IDENTIFIER_BYTES:
-        return f"a name in Postgres has at most {IDENTIFIER_BYTES} bytes"
-    return None
-
-
-def early_table_findings(values: Mapping[str, Any]) -> list[Finding]:
-    """Find problems with the tables if the `source` block failed earlier, before they were validated."""
-    source = values.get("source")
-    tables = source.get("tables") if isinstance(source, Mapping) else None
-    # pydantic has told that already
-    if not isinstance(source, Mapping) or not isinstance(tables, list):
-        return []
-    # numbered, so that two of them do not count as the same table
-    names = [text.strip() if isinstance(text, str) else f"not text {index}" for index, text in enumerate(tables)]
-    heartbeat = source.get("heartbeat_schema", SourceSettings.model_fields["heartbeat_schema"].default)
-    return [(("source", *place), finding) for place, finding in _table_findings(names, heartbeat)]
-
-
-def _policy_findings(source: SourceSettings) -> Iterable[Finding]:
-    blocks: Mapping[str, Iterable[str]] = {
-        "on_schema_change_of": source.on_schema_change_of,
-        "keys": source.keys,
-        "column_types": [name for name in source.column_types if not _may_match(name, source.selection)],
-    }
-    for block, names in blocks.items():
-        for name in names:
-            if TableName.parse(name) not in source.selection:
-                yield (block, name), "is none of source.tables"
-    for name, columns in source.column_types.items():
-        if columns.get(ANY) == "text":
-            yield ("column_types", name, ANY), "is every numeric that is text anyway: name columns"
-
-
-def _may_match(pattern: str, selection: Selection) -> bool:
-    """Is it a pattern of tables, some of which are followed, or may be once they are made?"""
-    if not is_pattern(pattern):
-        return False
-    return selection.has_patterns or bool(Selection.of([pattern]).select_from(selection.names))
-
-
-def _table_findings(tables: Sequence[str], heartbeat_schema: str) -> list[Finding]:
-    seen: set[str] = set()
-    findings: list[Finding] = []
-    for index, text in enumerate(tables):
-        named = entry(text.strip())
-        finding = table_finding(text) or _find_misplaced(named, seen, heartbeat_schema)
-        if finding:
-            findings.append((("tables", index), finding))
-        seen.add(named)
-    if tables and all(is_exclusion(text.strip()) for text in tables):
-        findings.append((("tables",), "only says which tables are not followed"))
-    return findings
-
-
-def _find_misplaced(named: str, seen: set[str], heartbeat_schema: str) -> str | None:
-    if named in seen:
-        return f"{named} is there twice"
-    if TableName.parse(named).schema == heartbeat_schema:
-        return f"{named} lies in the toolkit's own schema, '{heartbeat_schema}' (heartbeat_schema)"
-    return None
 
 
 def _follower_findings(followers: dict[str, FollowerSettings]) -> list[Finding]:

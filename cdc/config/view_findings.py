@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from cdc.config.table_findings import IDENTIFIER_BYTES
 from cdc.connect.settings import SourceSettings
 from cdc.core.errors import ConfigurationError
 from cdc.core.settings import Finding
@@ -34,6 +35,36 @@ def find_wrong_views(
     return findings
 
 
+def find_misnamed_views(views: Mapping[str, ViewSettings], source: SourceSettings) -> list[Finding]:
+    """Names that are none, or that two views have, or a view and a table: of their letters, case tells none apart."""
+    findings, seen = list[Finding](), {str(table).lower(): f"table {table}" for table in source.selection.names}
+    # those of the file first: whatever their order, it is `final_after` that asks for one more
+    for place, name in [*(((name,), name) for name in views), *_list_late(views)]:
+        parsed = TableName.parse(name)
+        told, folded = _explain_no_name(parsed), str(parsed).lower()
+        if told is None and parsed in source.selection:
+            told = "has the name of a table that is followed"
+        elif told is None and folded in seen:
+            told = f"has the name of {seen[folded]}, up to the case of its letters"
+        seen.setdefault(folded, f"view {name}")
+        if told:
+            findings.append(
+                (place, told if len(place) == 1 else f"needs {name} for what comes too late, and that {told}")
+            )
+    return findings
+
+
+def _list_late(views: Mapping[str, ViewSettings]) -> Iterator[tuple[tuple[str, ...], str]]:
+    return (((name, "final_after"), f"{name}{LATE}") for name, view in views.items() if view.final_after)
+
+
+def _explain_no_name(name: TableName) -> str | None:
+    parts = (name.schema, name.table)
+    if all(part.strip() and len(part.encode()) <= IDENTIFIER_BYTES and part.isprintable() for part in parts):
+        return None
+    return f"is no name of a view: schema.view, each of 1 to {IDENTIFIER_BYTES} bytes that can be printed"
+
+
 def _find_taken(views: Iterable[str], histories: Collection[TableName]) -> Iterator[Finding]:
     for name in views:
         if tracked := find_tracked(TableName.parse(name), histories):
@@ -47,7 +78,7 @@ def _find_wrong(
     histories: Collection[TableName],
     source: SourceSettings,
 ) -> Iterator[Finding]:
-    if TableName.parse(name) in source.selection or TableName.parse(name).schema == source.heartbeat_schema:
+    if TableName.parse(name).schema == source.heartbeat_schema:
         yield (name,), "has the name of a table that is followed"
     try:
         with reading(name):

@@ -1,5 +1,6 @@
 """Reads a small run of transactions from the change topics: the driver reads until all counted changes are there."""
 
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,10 @@ CHECK_SECONDS: Final = 1.0
 """After that, how often to check whether anything is left to read."""
 DISCOVERY_SECONDS: Final = 2.0
 """How often to look for added partitions of a topic that lacks changes."""
+
+
+class RunTooLargeError(Exception):
+    """The messages of a run are too many bytes for this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +88,25 @@ class RunReader:
         self._decoders: dict[TableName, tuple[Table, Decoder]] = {}
 
     def read(
-        self, run: Ends, tables: Sequence[Table], start: Offsets, applied: Mapping[TableName, int] = NOTHING_APPLIED
+        self,
+        run: Ends,
+        tables: Sequence[Table],
+        start: Offsets,
+        applied: Mapping[TableName, int] = NOTHING_APPLIED,
+        most_bytes: int = sys.maxsize,
     ) -> ReadRun:
         """Read the run's changes of these tables, without those up to the END offset in `applied`.
 
         Waits while an END is visible before its changes. Raises TopicLostError when the log has fewer changes than the
-        ENDs count, or no such topic.
+        ENDs count, or no such topic; RunTooLargeError when more bytes than `most_bytes` wait, and changes still lack.
         """
         sought = [*self._find_searches(run, tables, applied)]
         for each in sought:
             self._consumer.seek(each.topic, start.get(each.topic, {}))
         deadline, discovery = Deadline(self._patience), Deadline(DISCOVERY_SECONDS)
         while missing := self._missing(sought):
+            if sum(self._consumer.size(each.topic) for each in sought) > most_bytes:
+                raise RunTooLargeError
             self._consumer.read_on([each.topic for each in missing])
             if discovery.is_past:
                 for each in missing:

@@ -22,7 +22,7 @@ from cdc.views.definition import ViewDefinition
 from cdc.views.explanation import Explanation, explain
 from cdc.views.keeper import KeeperHooks, ViewKeeper
 from cdc.views.kept_view import KeptView
-from cdc.views.order import sort_views, split_readable
+from cdc.views.order import sort_readable, sort_views, split_readable
 from cdc.views.statement.final_windows import list_read_tables
 from cdc.views.store import ViewStore
 
@@ -39,14 +39,14 @@ def open_keeper(
 
     `is_patient`: whole views may show an older cut; otherwise they are computed at every one.
     """
-    readable, unreadable = split_readable(settings.view_definitions)
+    ordered, refused = sort_readable(settings.view_definitions)
     kept = [
         KeptView(view, tables, settings.views[str(view.name)].whole_seconds if is_patient else 0.0)
-        for view, tables in sort_views(readable).items()
+        for view, tables in ordered.items()
     ]
     open_trouble_log(settings)
     keeper = ViewKeeper(spark, view_store(settings), kept, KeeperHooks(say, recent, check_spark))
-    for view, reason in unreadable.items():
+    for view, reason in refused.items():
         keeper.refuse(view, reason)
     return keeper
 

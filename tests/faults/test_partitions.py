@@ -8,6 +8,7 @@ from cdc.connect.source import connection as source
 from cdc.connect.source.catalog import TablesRefusedError
 from tests.faults.test_schema_evolution import differing, ids
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, problems, verify
+from tests.support.cdc_subprocess import cdc as run_cdc
 from tests.support.pipelines import MakePipeline
 
 MADE = (
@@ -108,6 +109,7 @@ def test_every_change_of_partitions(make_pipeline: MakePipeline, spark: SparkSes
     remedy = 'name it in source.tables to follow it by itself, or as "!public.child" if that is meant'
     told = "public.parent is followed without the rows of what inherits from it: public.child"
     assert problems(pipeline) == [f"{told} → {remedy}"]
+    assert f"{told} → {remedy}" in run_cdc(pipeline, "config", "check").stderr
     with following(pipeline, spark) as running:
         running.wait_for(told)
     pipeline.configure("- public.parent\n", '- public.parent\n    - "!public.child"\n')

@@ -10,7 +10,7 @@ from cdc.core.table import TableName
 from cdc.run.dead_letters import drop, find_letter, list_blocked_keys
 from cdc.run.pipeline import lake_of
 from cdc.run.status.collector import StatusCollector
-from cdc.run.tables.column_notices import ask_columns
+from cdc.run.tables.column_notices import ask_tables
 from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, verify
 from tests.support.cdc_subprocess import cdc as run_cdc
 from tests.support.pipelines import MakePipeline, Pipeline
@@ -77,7 +77,9 @@ def check_texts_are_told(pipeline: Pipeline, spark: SparkSession, said: str) -> 
     checked = run_cdc(pipeline, "config", "check").stderr
     settings = pipeline.settings
     silent = settings.model_copy(update={"source": settings.source.model_copy(update={"port": free_port()})})
-    of_lake = "\n".join(map(str, ask_columns(silent) or ()))
+    asked = ask_tables(silent)
+    assert asked
+    of_lake = "\n".join(map(str, asked.notices))
     assert [line for line in TOLD if line not in said or line not in checked] == []
     assert [line for line in TOLD[1:] if line not in of_lake] == []
     status = StatusCollector(settings, dict).collect()

@@ -107,6 +107,10 @@ class StandingConsumer:
         """Count the waiting messages of a topic."""
         return sum(len(each.waiting) for _, each in self._of(topic))
 
+    def size(self, topic: str) -> int:
+        """The bytes of the waiting messages of a topic."""
+        return sum(each.size for _, each in self._of(topic))
+
     def advance(self, topic: str, until: Mapping[int, int]) -> None:
         """Drop messages before these offsets: the next run begins there."""
         for place, each in self._of(topic):

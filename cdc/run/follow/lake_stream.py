@@ -3,7 +3,9 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -19,7 +21,7 @@ from cdc.log.settings import LogSettings
 from cdc.log.spark_options import stream_options
 from cdc.log.transaction_reader import TransactionReader
 from cdc.log.transactions import check_position
-from cdc.log.whole_transactions import ReadRun, RunReader
+from cdc.log.whole_transactions import ReadRun, RunReader, RunTooLargeError
 from cdc.run.capture.heartbeat_chain import HeartbeatChain
 from cdc.run.copy.resync_queue import ResyncQueue
 from cdc.run.follow.large_runs import LargeRunReader, ReadLargeRun, find_missing
@@ -35,6 +37,8 @@ from cdc.sinks.lake.follower import DeltaFollower
 from cdc.sinks.lake.pace import Pace
 from cdc.sinks.lake.settings import DeltaSettings
 
+MOST_RUN_BYTES: Final = 256 * 1024 * 1024
+"""A run of more bytes is read by a Spark job, however few its changes are."""
 MESSAGES_A_CHANGE = 2
 """The transaction topic has at most this many messages for one change: a BEGIN and an END."""
 
@@ -271,8 +275,10 @@ class LakeStream:
     def _read_tables(self, run: Ends, tables: Sequence[Table], changes: int, start: Offsets) -> ReadRun | ReadLargeRun:
         # a Spark job takes 0.6 s even for one message; the driver reads a small run in milliseconds
         if changes <= self._config.delta.small_run_changes:
-            active = self._follower.tables.select(*ACTIVE).items()
-            return self._readers.small.read(run, tables, start, {name: s.last_applied(run) for name, s in active})
+            applied = {name: s.last_applied(run) for name, s in self._follower.tables.select(*ACTIVE).items()}
+            # few changes may be many bytes
+            with suppress(RunTooLargeError):
+                return self._readers.small.read(run, tables, start, applied, MOST_RUN_BYTES)
         topics = {table.name: change_topic(self._config.log.prefix, table.name) for table in tables}
         return self._readers.large.read(run, find_missing(self._follower, run, topics), start)
 

@@ -4,6 +4,7 @@ Columns that views take otherwise than Postgres does, and columns that Postgres 
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import psycopg
 
@@ -13,25 +14,33 @@ from cdc.connect.source import connection as source
 from cdc.connect.source.relation import Shape
 from cdc.core.errors import CdcError, PreconditionError
 from cdc.core.table import Table, TableName
+from cdc.run.tables.problems import describe_children
 from cdc.run.tables.schema_check import read_followed_tables
 from cdc.run.tables.selection import find_selected
-from cdc.sinks.lake.history.shape import find_obstacle, history_table
+from cdc.run.tables.view_check import find_histories
 from cdc.views.text_columns.notices import find_notices
 
 
-def ask_columns(settings: PipelineSettings) -> list[PreconditionError] | None:
-    """The notices of all columns, by the tables of the source, or by those of the lake if the source does not answer.
+@dataclass(frozen=True, slots=True)
+class AskedTables:
+    """The tables as they are followed, and what is worth knowing of them."""
 
-    None if neither is there to ask.
-    """
+    tables: Sequence[Table]
+    notices: Sequence[PreconditionError]
+
+
+def ask_tables(settings: PipelineSettings) -> AskedTables | None:
+    """The tables of the source, or those of the lake if the source does not answer; None if neither is there to ask."""
     try:
         with source.open_connection(settings.source) as connection:
             names = find_selected(connection, settings)
             examined = catalog.examine(connection, names, settings.source.choices)
-            return [*describe_unsent_columns(examined.shapes), *describe_text_columns(settings, examined.tables)]
+            children = describe_children(settings, connection, [table.name for table in examined.tables])
+            notices = [*describe_unsent_columns(examined.shapes), *children]
+            return AskedTables(examined.tables, [*notices, *describe_text_columns(settings, examined.tables)])
     except (CdcError, psycopg.Error):
         tables = _read_lake(settings)
-        return describe_text_columns(settings, tables) if tables else None
+        return AskedTables(tables, describe_text_columns(settings, tables)) if tables else None
 
 
 def _read_lake(settings: PipelineSettings) -> Sequence[Table]:
@@ -49,9 +58,7 @@ def describe_text_columns(
     `views`: of these only, if they are named.
     """
     followed = {table.name: table for table in tables}
-    kept = [followed[name] for name in settings.histories if name in followed and not find_obstacle(followed[name])]
-    histories = {history.name: history for history in map(history_table, kept)}
-    notices = find_notices(settings.view_definitions, {**followed, **histories})
+    notices = find_notices(settings.view_definitions, {**followed, **find_histories(settings, followed.values())})
     return [
         PreconditionError(f"view {notice.view}: {notice.cause}", notice.remedy)
         for notice in notices

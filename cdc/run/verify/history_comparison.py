@@ -1,17 +1,19 @@
 """Compares histories with their tables: what goes on at the end of a history is the table, at the same cut."""
 
 from collections.abc import Collection, Mapping
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.rows.compare import Comparison, compare, hash_side
 from cdc.config.settings import PipelineSettings
-from cdc.core.errors import CdcError, PreconditionError
+from cdc.core.errors import PreconditionError
 from cdc.core.table import Table, TableName
 from cdc.run.pipeline import lake_of
 from cdc.run.read.histories import select_as_of
 from cdc.run.spark.errors import translate_errors
 from cdc.run.verify.report import Verdict
+from cdc.run.verify.walls import compare_alone
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.history.epochs import list_epochs
 from cdc.sinks.lake.history.facts import HistoryMoment, TrackedShape
@@ -34,11 +36,8 @@ def compare_histories(
     for name in wanted:
         epochs = list_epochs(lake, name, cut)
         present = epochs[-1].name if epochs else history_name(name)
-        try:
-            verdicts[present] = _compare(settings, spark, max_keys, (name, present), cut)
-        except CdcError as error:
-            # the others are compared all the same
-            verdicts[present] = Verdict(None, stopped=PreconditionError(error.what, error.remedy))
+        compare_one = partial(_compare, settings, spark, max_keys, (name, present), cut)
+        verdicts[present] = compare_alone(str(present), compare_one)
     return verdicts
 
 

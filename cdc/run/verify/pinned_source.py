@@ -25,6 +25,7 @@ from cdc.log.names import transaction_topic
 from cdc.log.transactions import EndsAbove
 from cdc.run.spark.errors import translate_errors
 from cdc.run.verify.report import Verdict
+from cdc.run.verify.walls import compare_alone
 from cdc.snapshots.copy import SnapshotSource
 from cdc.snapshots.read import SourceRows, parts
 from cdc.snapshots.shared_snapshot import PAGE_BYTES, OnLock, SharedSnapshot, files, hold_snapshot
@@ -75,11 +76,15 @@ class PinnedSource:
 
     def _verdict_or_none(self, follower: FollowerReader, position: Position, table: Table) -> Verdict | None:
         """None when the source has a value that no follower can hold; other tables are compared all the same."""
-        try:
-            return self._verdict(follower, position, table)
-        except _UnsupportedValueError as refusal:
-            self.incomparable[table.name] = PreconditionError(refusal.what, refusal.remedy)
-            return None
+
+        def compare_one() -> Verdict | None:
+            try:
+                return self._verdict(follower, position, table)
+            except _UnsupportedValueError as refusal:
+                self.incomparable[table.name] = PreconditionError(refusal.what, refusal.remedy)
+                return None
+
+        return compare_alone(str(table.name), compare_one)
 
     def _verdict(self, follower: FollowerReader, position: Position, table: Table) -> Verdict:
         # the follower is read after the LSN was reached, so it may already have later changes: `_count_moved`

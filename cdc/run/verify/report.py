@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from cdc.columns.rows.compare import Comparison
-from cdc.core.errors import CdcError
+from cdc.core.errors import CdcError, DivergenceError, PreconditionError
 from cdc.core.position import Lsn, format_lsn
 from cdc.core.table import TableName
 
@@ -68,6 +68,16 @@ class Report:
     @property
     def has_differences(self) -> bool:
         return any(v.comparison is not None and not v.comparison.equal for v in self._verdicts())
+
+    def check_equal(self) -> None:
+        """Raise DivergenceError when rows differ, PreconditionError when something was not compared."""
+        # differences first: their exit code matters more than a table that was not compared
+        if self.has_differences:
+            raise DivergenceError("followers differ from the source", "see the keys above")
+        if self.stopped or self.incomparable or self.follower_stops:
+            raise PreconditionError("not all tables could be compared", "see above")
+        if not self.is_equal:
+            raise PreconditionError("some tables changed while they were compared", "try again when writes are few")
 
     def as_json(self) -> dict[str, Any]:
         followers = {

@@ -1,6 +1,6 @@
 """Compares views with their statements, run by Spark over the tables at the same cut, and followers with the views."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,20 +13,20 @@ from cdc.columns.rows.digest import Digest, digest_of_copy
 from cdc.columns.table_copy import FrameCopy, RowsTask
 from cdc.columns.values.spark_types import row_type
 from cdc.config.settings import VIEWS, PipelineSettings
-from cdc.core.containment import contain_errors
 from cdc.core.errors import PreconditionError, TableLostError
 from cdc.core.table import Table, TableName
 from cdc.run.pipeline import lake_of, view_store
-from cdc.run.spark.errors import check_spark, translate_errors
+from cdc.run.spark.errors import translate_errors
 from cdc.run.verify.pinned_source import FollowerReader
 from cdc.run.verify.report import Verdict
+from cdc.run.verify.walls import compare_alone
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.feed.feed import LakeFeed
 from cdc.sinks.lake.layout import Lake
 from cdc.sinks.lake.metadata.cuts import Cut
 from cdc.views.compiled import CompiledView, compile_view
 from cdc.views.definition import ViewDefinition
-from cdc.views.order import sort_views, split_readable
+from cdc.views.order import sort_readable, sort_views
 from cdc.views.refresh.refresh import ViewShape
 from cdc.views.spark.frames import read_table, run_statement
 
@@ -82,13 +82,13 @@ class ViewComparison:
     ) -> Verdicts:
         """Compare views with their statements, and these followers with the views; `only`: these, if there are any."""
         # one that cannot be read is stopped, and compared with nothing
-        readable, unreadable = split_readable(self.settings.view_definitions)
-        views = [*sort_views(readable), *unreadable]
+        ordered, refused = sort_readable(self.settings.view_definitions)
+        views = [*ordered, *refused]
         wanted = [view for view in views if not only or view.name in only]
-        own = {view.name: self._compare_alone(view) for view in wanted} if with_views else {}
+        own = {view.name: self._alone(view, self._compare_view) for view in wanted} if with_views else {}
         found = {
             name: {
-                view.name: self._compare_follower(reader, view)
+                view.name: self._alone(view, partial(self._compare_follower, reader))
                 for view in wanted
                 if self.settings.holds(name, view.name)
             }
@@ -96,13 +96,8 @@ class ViewComparison:
         }
         return {**({VIEWS: own} if with_views else {}), **found}
 
-    def _compare_alone(self, view: ViewDefinition) -> Verdict:
-        """The verdict on one view: an error that it meets is one, and ends no other's comparison."""
-        reasons = list[str]()
-        with contain_errors(f"the comparison of view {view.name}", reasons.append, check_spark):
-            return self._compare_view(view)
-        what = f"view {view.name} cannot be compared: {reasons[0]}"
-        return Verdict(None, stopped=PreconditionError(what, "see `cdc status`"))
+    def _alone(self, view: ViewDefinition, compare: Callable[[ViewDefinition], Verdict]) -> Verdict:
+        return compare_alone(f"view {view.name}", partial(compare, view))
 
     def _compare_view(self, view: ViewDefinition) -> Verdict:
         store = view_store(self.settings)

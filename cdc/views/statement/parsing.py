@@ -1,7 +1,7 @@
 """Read a view's statement: parse, name every column's table, refuse what cannot be read."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
@@ -18,7 +18,8 @@ from cdc.core.errors import ConfigurationError
 from cdc.core.table import Table, TableName
 from cdc.views.plan import TableUse
 from cdc.views.statement.entrance.admission import Refused, admit, find_variables, refuse
-from cdc.views.statement.inlining import inline, wrap_renamed
+from cdc.views.statement.inlining import TooManyCopiesError, inline, wrap_renamed
+from cdc.views.statement.lineage import name_output
 from cdc.views.statement.normal_form import expand_stars, find_all_stars, normalize
 from cdc.views.statement.statement import Qualifier, Reference, Statement
 from cdc.views.statement.time_windows import expand_windows
@@ -56,11 +57,13 @@ def _parse_statement(view: str, sql: str, tables: Mapping[TableName, Table]) -> 
     known = {str(name).lower(): name for name in tables}
     if any(with_.recursive for with_ in tree.find_all(exp.With)):
         _refuse(view, "WITH RECURSIVE is not supported")
-    references = _find_references(view, tree, known)
+    references = _find_references(view, tree, tables, known)
+    tables = {place.table: tables[place.table] for place in references}
+    known = {str(name).lower(): name for name in tables}
     qualifiers = _find_qualifiers(tree, known)
     tree = normalize(tree)
     admission = admit(tree)
-    tree = _qualify(view, tree, [tables[name] for name in {place.table for place in references}])
+    tree = _qualify(view, tree, tables.values())
     _check_branches(view, tree)
     uses = _name_uses(tree, known)
     expand_stars(tree, lambda table: [c.name.lower() for c in tables[uses[id(table)].table].columns])
@@ -85,7 +88,10 @@ def _qualify(view: str, tree: exp.Query, tables: Iterable[Table]) -> exp.Query:
         _refuse(view, str(error))
     assert isinstance(tree, exp.Query)
     correct_joins(tree)
-    return inline(tree)
+    try:
+        return inline(tree)
+    except TooManyCopiesError:
+        _refuse(view, "its common table expressions name each other too often")
 
 
 def check_view(view: str, sql: str, key: Sequence[str]) -> None:
@@ -105,12 +111,15 @@ def check_refused(view: str, found: Iterable[Refused]) -> None:
 
 
 def check_key(view: str, key: Sequence[str], tree: exp.Query) -> None:
-    """Raise ConfigurationError for a key that names a column twice, or one that the result does not have."""
+    """Raise ConfigurationError for a key that names a column twice, or one that the result has not, or has twice."""
     names = [name.lower() for name in key]
     for name in key:
         if names.count(name.lower()) > 1:
             raise ConfigurationError(f"views.{view}: its key has {name} twice", "correct its key")
     outputs = [part.alias_or_name.lower() for part in tree.selects]
+    named = [name_output(part) for part in tree.selects]
+    if twice := next((each for each in named if each not in (None, "*") and named.count(each) > 1), None):
+        raise ConfigurationError(f"views.{view}: its result has two columns {twice}", "give one another name: … AS …")
     for name in key:
         if not tree.is_star and name.lower() not in outputs:
             raise ConfigurationError(
@@ -195,13 +204,18 @@ def _fold(part: exp.Expr | None) -> str:
     return part.name if part.args.get("quoted") else part.name.lower()
 
 
-def _find_references(view: str, tree: exp.Query, known: Mapping[str, TableName]) -> list[Reference]:
-    found = list[Reference]()
+def _find_references(
+    view: str, tree: exp.Query, tables: Collection[TableName], known: Mapping[str, TableName]
+) -> list[Reference]:
+    found, folded = list[Reference](), dict[str, TableName]()
     for table in list_base_tables(tree):
-        name = known.get(str(_table_name(table)).lower())
+        written = _table_name(table)
+        name = written if written in tables else known.get(str(written).lower())
         if name is None or table.catalog:
             named = ".".join(part.name for part in table.parts)
             _refuse(view, f"no table or view {named} is followed (line {table.parts[0].meta['line']})")
+        if (other := folded.setdefault(str(name).lower(), name)) != name:
+            _refuse(view, f"it reads {other} and {name}, which Spark does not tell apart")
         found.append(replace(refer_to(table), table=name))
     return found
 

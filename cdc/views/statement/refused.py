@@ -4,6 +4,7 @@ from cdc.core.errors import ConfigurationError
 from cdc.views.statement.entrance.admission import Refused
 from cdc.views.statement.entrance.determined import RowIdentity
 from cdc.views.statement.entrance.floating_sums import find_floating_sums
+from cdc.views.statement.entrance.special_texts import find_special_texts
 from cdc.views.statement.entrance.ties import find_ties
 from cdc.views.statement.lineage import Lineage
 from cdc.views.statement.statement import Statement
@@ -21,4 +22,5 @@ def find_refused(statement: Statement) -> list[Refused]:
     """The expressions for which a statement is refused as a view."""
     lineage = Lineage(statement)
     ties = find_ties(RowIdentity(statement, lineage), lineage)
-    return [*dict.fromkeys([*statement.admission.refused, *ties, *find_floating_sums(statement, lineage)])]
+    values = [*find_floating_sums(statement, lineage), *find_special_texts(lineage)]
+    return [*dict.fromkeys([*statement.admission.refused, *ties, *values])]

@@ -48,13 +48,18 @@ class TimeWindow:
         return -(-self.size // self.slide)
 
 
+_TOO_LONG: Final = 2**62
+"""With a time added, a BIGINT of microseconds has to hold it."""
+
+
 def parse_duration(text: str) -> int | None:
     """Microseconds of `1 hour 30 minutes`, or None: months have no fixed length."""
     text = re.sub(r"^\s*interval\b", "", text, flags=re.IGNORECASE).strip()
     parts = [*_PART.finditer(text)]
     if not parts or _PART.sub("", text).strip():
         return None
-    return sum(int(part[1]) * _MICROSECONDS[part[2].lower()] for part in parts)
+    microseconds = sum(int(part[1]) * _MICROSECONDS[part[2].lower()] for part in parts)
+    return microseconds if microseconds < _TOO_LONG else None
 
 
 def write_duration(microseconds: int) -> str:

@@ -11,7 +11,7 @@ from cdc.core.errors import ConfigurationError
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.sinks.lake.history.shape import CHAIN, SUFFIX
 from cdc.views.definition import ViewDefinition
-from cdc.views.order import sort_views
+from cdc.views.order import sort_readable
 from cdc.views.statement.final_windows import close_windows
 from cdc.views.statement.parsing import parse_statement
 from cdc.views.text_columns.meanings import Meaning, UseKind, find_meaning
@@ -50,7 +50,7 @@ class TextNotice:
 def find_notices(views: Iterable[ViewDefinition], tables: Mapping[TableName, Table]) -> list[TextNotice]:
     """The notices of all views over these tables; of a view that cannot be read there are none."""
     notices, known, of_views = list[TextNotice](), dict(tables), dict[tuple[TableName, str], Origins]()
-    for view in sort_views(views):
+    for view in sort_readable(views)[0]:
         uses, outputs = _read_view(view, known, of_views)
         notices += _to_notices(view.name, known, uses)
         of_views |= {(view.name, name): origins for name, origins in outputs.items()}

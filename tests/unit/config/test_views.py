@@ -78,3 +78,42 @@ def test_what_the_statement_alone_shows_is_told(view: dict[str, Any], told: str)
 def test_a_table_is_found_in_other_letters_as_in_postgres() -> None:
     settings = made(views={"shop.v": {"key": ["id"], "sql": "SELECT id FROM ORDERS o JOIN PUBLIC.Orders p USING (id)"}})
     assert list_read_tables(settings.view_definitions[0]) == [TableName("public", "orders")]
+
+
+WINDOWS = "SELECT window.start AS id, count(*) AS n FROM events GROUP BY window(at, '1 minute')"
+IDS = {"key": ["id"], "sql": "SELECT id FROM events"}
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".v", "s.", "s. ", "s.\n", "s.a\0", f"s.{'v' * 64}", f"s.{'ä' * 32}", f"{'s' * 64}.v"]
+)
+def test_what_is_no_name_is_refused(name: str) -> None:
+    with pytest.raises(ValidationError, match="is no name of a view"):
+        made(views={name: {"key": ["id"], "sql": "SELECT id FROM orders"}})
+
+
+@pytest.mark.parametrize(
+    "name", ["s.V", "s.größe", "s.a b", "s.a.b", 's.a"b', "s.a`b", "s./x", "s.%41", f"s.{'v' * 63}"]
+)
+def test_any_other_name_is_taken(name: str) -> None:
+    assert made(views={name: {"key": ["id"], "sql": "SELECT id FROM orders"}}).views
+
+
+@pytest.mark.parametrize(
+    ("views", "told"),
+    [
+        (["s.v", "s.V"], "has the name of view s.v, up to the case"),
+        (["v", "public.v"], "has the name of view v, up to the case"),
+        (["public.Events"], r"has the name of table public\.events, up to the case"),
+        (["public.events"], "has the name of a table that is followed"),
+        (["s.m", "s.m_late"], r"needs s\.m_late for what comes too late, and that has the name of view s\.m_late"),
+        (["s.M_Late", "s.m"], r"needs s\.m_late for what comes too late, and that has the name of view s\.M_Late"),
+        (["public.m"], r"needs public\.m_late for what comes too late, and that has the name of a table"),
+    ],
+)
+def test_no_view_takes_the_place_of_another_name(views: list[str], told: str) -> None:
+    closing = {"key": ["id"], "sql": WINDOWS, "final_after": "1 minute"}
+    named = {name: closing if name.endswith(".m") else IDS for name in views}
+    source = {"host": "h", "dbname": "d", "user": "u", "password": "p", "tables": ["public.events", "public.m_late"]}
+    with pytest.raises(ValidationError, match=told):
+        made(source=source, history=["public.events"], views=named)

@@ -49,6 +49,9 @@ class LogInMemory:
         self.most_waiting[topic] = max(self.most_waiting.get(topic, 0), found)
         return found
 
+    def size(self, topic: str) -> int:
+        return sum(len(value or b"") for each in self._waiting(topic) for value in each.value)
+
     def messages(self, topic: str) -> Messages:
         found = self._waiting(topic)
         names = Messages.__dataclass_fields__

@@ -1,5 +1,6 @@
 """The lake's stream over a log in memory: what happens to it is what a test says."""
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import repeat
@@ -99,10 +100,15 @@ class Interrupted(RunReader):
     meanwhile: ClassVar[dict[int, Callable[[], None]]] = {}
 
     def read(
-        self, run: Ends, tables: Sequence[Table], start: Offsets, applied: Mapping[TableName, int] = NOTHING_APPLIED
+        self,
+        run: Ends,
+        tables: Sequence[Table],
+        start: Offsets,
+        applied: Mapping[TableName, int] = NOTHING_APPLIED,
+        most_bytes: int = sys.maxsize,
     ) -> ReadRun:
         self.meanwhile.pop(int(run.offset[-1]), lambda: None)()
-        return super().read(run, tables, start, applied)
+        return super().read(run, tables, start, applied, most_bytes)
 
 
 class Stream(LakeStream):

@@ -12,7 +12,7 @@ from cdc.core.errors import HistoryLostError
 from cdc.core.position import Lsn
 from cdc.core.transaction import TransactionEnd
 from cdc.log.clients.standing_consumer import StandingConsumer
-from cdc.log.whole_transactions import RunReader
+from cdc.log.whole_transactions import RunReader, RunTooLargeError
 from tests.support.debezium import PLACEHOLDER
 from tests.unit.log.log_in_memory import LogInMemory, inserts, table
 
@@ -51,3 +51,16 @@ def test_one_that_is_lost_is_told_though_other_tables_go_on() -> None:
     reader = RunReader(cast("StandingConsumer", log), "p", PLACEHOLDER, 0.0)
     with pytest.raises(HistoryLostError, match="holds 3 of 5 changes"):
         reader.read(run_of(range(5)), [THINGS], {})
+
+
+def test_one_of_more_bytes_than_fit_is_left_before_all_of_it_is_read() -> None:
+    messages = inserts(THINGS, range(100), "x" * 10_000)
+    log = LogInMemory({TOPIC: []}, limit_reads({TOPIC: each} for each in messages))
+    reader = RunReader(cast("StandingConsumer", log), "p", PLACEHOLDER)
+    with pytest.raises(RunTooLargeError):
+        reader.read(run_of(range(100)), [THINGS], {}, most_bytes=250_000)
+    assert 20 <= log.reads <= 25
+    # one that is whole is read, whatever its size
+    log = LogInMemory({TOPIC: messages}, limit_reads(repeat({})))
+    reader = RunReader(cast("StandingConsumer", log), "p", PLACEHOLDER)
+    assert len(reader.read(run_of(range(100)), [THINGS], {}, most_bytes=1).batch.changes[THINGS.name].changes) == 100

@@ -1,7 +1,9 @@
 """What a statement may have is let in by a list: the rest makes its view whole, or is refused by name and place."""
 
 from dataclasses import replace
+from itertools import pairwise
 
+import pyarrow as pa
 import pytest
 from sqlglot import exp
 
@@ -10,7 +12,9 @@ from cdc.core.table import Column, Kind, Table, TableName
 from cdc.views.compiled import CompiledView, compile_view
 from cdc.views.definition import ViewDefinition
 from cdc.views.explanation import explain
+from cdc.views.refresh.evaluate import Evaluator
 from cdc.views.statement.dialect.registry import AGGREGATES, PROVEN, kind_of
+from cdc.views.statement.dialect.statements import DuckStatement
 from cdc.views.statement.entrance.functions import (
     AGGREGATE_NAMES,
     OPAQUE_CLASSES,
@@ -23,11 +27,12 @@ from cdc.views.statement.entrance.nodes import KNOWN
 from cdc.views.statement.parsing import parse_query
 from tests.unit.views.test_refresh import table
 
+AT = table("at", id=Kind.INTEGER, at=Kind.TIMESTAMPTZ, d=Kind.DATE, t=Kind.TEXT)
 A = table("a", id=Kind.INTEGER, x=Kind.INTEGER, t=Kind.TEXT, f=Kind.DOUBLE, m=Kind.NUMERIC)
 B = table("b", id=Kind.BIGINT, a_id=Kind.INTEGER, y=Kind.INTEGER)
 C = table("c", id=Kind.INTEGER, a_id=Kind.INTEGER, z=Kind.INTEGER)
 VERSIONS = Table(TableName("public", "a_history"), (*A.columns, Column("_sequence", Kind.BIGINT)), ("id", "_sequence"))
-TABLES = {each.name: each for each in (A, B, C, VERSIONS)}
+TABLES = {each.name: each for each in (A, B, C, AT, VERSIONS)}
 
 
 def compiled(sql: str, *key: str) -> CompiledView:
@@ -124,7 +129,38 @@ def test_what_gives_two_answers_is_refused_by_name_and_place(told: str, sql: str
     assert told.partition(" (line")[2] in error.value.what
 
 
+OF_THE_TIME = [
+    "SELECT id FROM at WHERE at < 'tomorrow'",
+    "SELECT id FROM at WHERE 'Today' > d",
+    "SELECT id FROM at WHERE d BETWEEN ' yesterday' AND DATE'2030-01-01'",
+    "SELECT id FROM at WHERE d IN (DATE'2026-01-01', 'today UTC')",
+    "SELECT id, coalesce(d, 'today') AS v FROM at",
+    "SELECT id, CASE WHEN id > 1 THEN d ELSE 'today' END AS v FROM at",
+    "SELECT id, CASE at WHEN 'now' THEN 1 END AS v FROM at",
+    "SELECT id, if(id > 1, 'now', at) AS v FROM at",
+    "SELECT id, to_date('now') AS v FROM at",
+    "SELECT id, to_timestamp_ntz('now') AS v FROM at",
+    "SELECT id, try_to_date('today') AS v FROM at",
+    "SELECT id, date_add('today', 1) AS v FROM at",
+    "SELECT id, year('now') AS v FROM at",
+    "SELECT id, datediff('today', d) AS v FROM at",
+    "SELECT id, date_trunc('day', 'now') AS v FROM at",
+    "SELECT id, CAST(concat('to', 'day') AS DATE) AS v FROM at",
+    "SELECT s.id FROM (SELECT id, max(d) AS d FROM at GROUP BY id) s WHERE s.d < 'today'",
+]
+
+
+@pytest.mark.parametrize("sql", OF_THE_TIME)
+def test_a_text_that_spark_takes_for_the_present_is_refused(sql: str) -> None:
+    with pytest.raises(ConfigurationError, match="it depends on when the view is computed"):
+        compiled(sql)
+
+
 ACCEPTED = [
+    "SELECT id FROM at WHERE t = 'today' OR t IN ('now', 'later') OR t LIKE 'now' OR upper(t) > 'tomorrow'",
+    "SELECT id, CASE t WHEN 'now' THEN 'today' ELSE t END AS v, 'today' AS w, if(id > 1, 'now', 'later') AS x FROM at",
+    "SELECT s.id FROM (SELECT id, t AS v FROM at) s WHERE s.v <> 'yesterday'",
+    "SELECT id FROM at WHERE d > '2026-01-01' AND at < TIMESTAMP'2026-01-01' AND CAST(d AS STRING) <> 'today'",
     f"SELECT a.id, listagg(DISTINCT b.y, ',') WITHIN GROUP (ORDER BY b.y) AS v {JOINED} GROUP BY a.id",
     "SELECT id, row_number() OVER (PARTITION BY x ORDER BY t, id) AS v FROM a",
     "SELECT id, row_number() OVER w AS v FROM a WINDOW w AS (PARTITION BY x ORDER BY id)",
@@ -260,6 +296,8 @@ def test_ordinary_statements_are_compiled(sql: str) -> None:
     [
         ("SELECT id FROM a UNION SELECT id FROM b", ["ids"], "its result has no column ids, which is in its key"),
         ("SELECT id FROM a", ["id", "ID"], "its key has id twice"),
+        ("SELECT id, x AS v, t AS V FROM a", ["id"], "its result has two columns v"),
+        ("SELECT a.*, c.id FROM a JOIN c ON c.a_id = a.id", ["id"], "its result has two columns id"),
         ("SELECT id FROM (VALUES (1), (2)) AS v (id)", ["id"], "it reads no table"),
         ("SELECT id FROM a UNION SELECT id, x FROM a", ["id"], "a branch of UNION has 1 columns, the other 2"),
         (f"SELECT id FROM a WHERE {'(' * 99}x = 1{')' * 99}", ["id"], "it is nested too deep to be read"),
@@ -269,6 +307,31 @@ def test_what_cannot_be_read_is_told_in_one_line(sql: str, key: list[str], told:
     with pytest.raises(ConfigurationError) as error:
         compiled(sql, *key)
     assert error.value.what == f"views.shop.v: {told}"
+
+
+def test_tables_that_differ_by_case_are_not_mistaken_for_each_other() -> None:
+    other = replace(A, name=TableName("public", "A"), columns=A.columns[:2])
+    tables = {other.name: other, **TABLES}
+
+    def read(sql: str) -> CompiledView:
+        return compile_view(ViewDefinition.of("shop.v", sql, ["id"]), tables)
+
+    found = read("SELECT id, x FROM `A`")
+    assert found.tables == {other.name}
+    assert isinstance(found.duckdb, DuckStatement)
+    rows = pa.table({"id": pa.array([1], pa.int32()), "x": pa.array([2], pa.int32())})
+    assert Evaluator().evaluate(found.duckdb.sql, {found.names[other.name]: rows}).num_rows == 1
+    assert read("SELECT id, t FROM A").tables == {A.name}
+    with pytest.raises(ConfigurationError, match=r"it reads public\.A and public\.a, which Spark does not tell apart"):
+        read("SELECT a.id FROM `A` b JOIN a USING (id)")
+
+
+def test_common_table_expressions_are_not_written_out_without_end() -> None:
+    names = [f"c{number}" for number in range(40)]
+    twice = (f"{b} AS (SELECT l.id FROM {a} l JOIN {a} r ON l.id = r.id)" for a, b in pairwise(names))
+    sql = f"WITH c0 AS (SELECT id FROM a), {', '.join(twice)} SELECT id FROM {names[-1]}"
+    with pytest.raises(ConfigurationError, match="its common table expressions name each other too often"):
+        compiled(sql)
 
 
 def test_a_hint_changes_nothing() -> None:

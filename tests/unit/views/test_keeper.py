@@ -13,7 +13,7 @@ from cdc.sinks.lake.table import copied_rows
 from cdc.sinks.lake.table.compact import compact_files
 from cdc.views.compiled import CompiledView, compile_view
 from cdc.views.definition import ViewDefinition
-from cdc.views.order import split_readable
+from cdc.views.order import sort_readable, split_readable
 from cdc.views.refresh.lake_tables import TablesAtCut
 from cdc.views.refresh.refresh import refresh
 from cdc.views.spark.whole import WholeComputation
@@ -123,6 +123,16 @@ def test_a_statement_that_nobody_can_read_is_refused_alone(monkeypatch: pytest.M
     assert readable == [NAMES]
     assert list(unreadable) == [FAILING]
     assert "RecursionError: maximum recursion depth exceeded" in unreadable[FAILING]
+
+
+def test_views_that_read_each_other_are_refused_and_no_others() -> None:
+    read = {"a": "b", "b": "c", "c": "a", "d": "d", "over": "a", "e": "customers"}
+    views = {name: ViewDefinition.of(f"public.{name}", f"SELECT id FROM {of}", ["id"]) for name, of in read.items()}
+    ordered, refused = sort_readable([*views.values(), NAMES])
+    assert {view.name.table for view in ordered} == {"over", "e", "names"}
+    assert {view.name.table for view in refused} == {"a", "b", "c", "d"}
+    assert refused[views["d"]] == "public.d → public.d read each other"
+    assert len({refused[views[name]] for name in "abc"}) == 1
 
 
 class EndedError(BaseException):

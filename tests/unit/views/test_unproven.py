@@ -171,3 +171,20 @@ def test_what_an_order_makes_certain_is_not_refused(sql: str) -> None:
 
 def test_a_limit_without_an_order_is_refused() -> None:
     assert find_refused(parse_statement("v", "SELECT id FROM t LIMIT 3", TABLES))
+
+
+@pytest.mark.parametrize("depth", [12, 40])
+@pytest.mark.parametrize(
+    ("function", "column"), [("upper({})", "s"), ("substring({}, -2)", "s"), ("pmod({}, 3)", "id"), ("{} / 3", "m")]
+)
+def test_what_is_nested_too_deep_goes_to_spark_before_its_sql_grows(function: str, column: str, depth: int) -> None:
+    expression = column
+    for _ in range(depth):
+        expression = function.format(expression)
+    [why] = whys(f"SELECT {expression} AS v FROM t")
+    assert "too long" in why or "more than 38 digits" in why
+
+
+def test_long_lists_are_no_growth() -> None:
+    values = ", ".join(f"'{number}'" for number in range(5000))
+    assert whys(f"SELECT s FROM t WHERE s IN ({values})") == []

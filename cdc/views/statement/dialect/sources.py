@@ -80,7 +80,7 @@ def _read(t: Translator, node: exp.Expr, write_query: WriteQuery) -> tuple[str, 
 def _read_table(t: Translator, node: exp.Table) -> tuple[str, str, SourceColumns]:
     check_arguments(node, frozenset(["this", "db", "alias"]))
     require(not node.args["alias"].columns if node.args.get("alias") else True, "other names of columns")
-    name = TableName(node.db, node.name)
+    name = t.find_table(TableName(node.db, node.name))
     table = t.tables[name]
     columns, alias = column_types(table), node.alias_or_name
     unique = frozenset(column.lower() for column in table.key) or None

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from pyspark.sql import types as T
 from sqlglot import exp
@@ -14,6 +15,12 @@ from cdc.views.statement.dialect.precedence import check_precedence
 from cdc.views.statement.dialect.registry import AGGREGATES, PROVEN, AggregateEntry, kind_of, name_of
 from cdc.views.statement.dialect.types import BOOLEAN, NOTHING
 from cdc.views.statement.dialect.values import NotProvenError, PartNotProvenError, Unproven, Value, require, retype
+
+LONGEST: Final = 20_000
+"""Of the SQL of one expression, in characters. Some functions write their argument several times, and what is nested
+grows exponentially: at 12,000, DuckDB plans as long as Spark computes."""
+GROWTH: Final = 20
+"""How often an expression may be longer in DuckDB than in the statement: a list of many literals may be long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,7 @@ class Translator:
         self.names = names
         self.read = read
         self.unproven: list[Unproven] = []
+        self._folded = {str(name).lower(): name for name in tables}
         self._done: dict[int, Value | None] = {}
         # names in FROM, of the outermost query first
         self._sources: list[dict[str, SourceColumns]] = []
@@ -57,6 +65,10 @@ class Translator:
     def own_sources(self) -> Mapping[str, SourceColumns]:
         """The names in FROM of the query itself."""
         return self._sources[-1]
+
+    def find_table(self, written: TableName) -> TableName:
+        """A table by its name in the qualified statement, which has small letters only."""
+        return self._folded[str(written).lower()]
 
     def type_of_column(self, source: str, name: str) -> T.DataType:
         for sources in reversed(self._sources):
@@ -93,7 +105,7 @@ class Translator:
 
     def _try(self, node: exp.Expr) -> Value | None:
         try:
-            return self._write(node)
+            return _check_length(node, self._write(node))
         except NotProvenError as error:
             self.report(node, str(error))
         except PartNotProvenError:
@@ -116,6 +128,13 @@ class Translator:
         require(kind in PROVEN, "not on the list of what is proven to mean the same in DuckDB")
         check_arguments(node, PROVEN[kind].arguments)
         return PROVEN[kind].write(self, node)
+
+
+def _check_length(node: exp.Expr, value: Value) -> Value:
+    """Leave off what has grown too long, before what it is nested in multiplies it again."""
+    is_short = len(value.sql) <= LONGEST or len(value.sql) <= GROWTH * len(node.sql())
+    require(is_short, "nested so deep that its SQL would be too long")
+    return value
 
 
 def column_types(table: Table) -> dict[str, T.DataType]:

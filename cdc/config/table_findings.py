@@ -1,0 +1,87 @@
+"""Problems of `source.tables`, and of the settings that name tables, which the file shows by itself."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from cdc.connect.settings import SourceSettings
+from cdc.core.selection import ANY, BUT, Selection, is_exclusion, is_pattern
+from cdc.core.settings import Finding
+from cdc.core.table import TableName
+
+IDENTIFIER_BYTES = 63
+"""The longest name in Postgres (manual, "Identifiers and Key Words")."""
+
+
+def entry(text: str) -> str:
+    """An entry of `source.tables` with its schema."""
+    return f"{BUT if is_exclusion(text) else ''}{TableName.parse(text.removeprefix(BUT))}"
+
+
+def table_finding(text: str) -> str | None:
+    """The reason why `text` is no name or pattern of tables; None if it is one."""
+    name = TableName.parse(text.strip().removeprefix(BUT))
+    if not name.schema.strip() or not name.table.strip():
+        return f'"{text}" is not a table\'s name: schema.table'
+    # Postgres counts bytes, not characters
+    if max(len(part.encode()) for part in (name.schema, name.table)) > IDENTIFIER_BYTES:
+        return f"a name in Postgres has at most {IDENTIFIER_BYTES} bytes"
+    return None
+
+
+def early_table_findings(values: Mapping[str, Any]) -> list[Finding]:
+    """Find problems with the tables if the `source` block failed earlier, before they were validated."""
+    source = values.get("source")
+    tables = source.get("tables") if isinstance(source, Mapping) else None
+    # pydantic has told that already
+    if not isinstance(source, Mapping) or not isinstance(tables, list):
+        return []
+    # numbered, so that two of them do not count as the same table
+    names = [text.strip() if isinstance(text, str) else f"not text {index}" for index, text in enumerate(tables)]
+    heartbeat = source.get("heartbeat_schema", SourceSettings.model_fields["heartbeat_schema"].default)
+    return [(("source", *place), finding) for place, finding in find_wrong_tables(names, heartbeat)]
+
+
+def find_wrong_policies(source: SourceSettings) -> Iterable[Finding]:
+    """Settings of tables that are not followed."""
+    blocks: Mapping[str, Iterable[str]] = {
+        "on_schema_change_of": source.on_schema_change_of,
+        "keys": source.keys,
+        "column_types": [name for name in source.column_types if not _may_match(name, source.selection)],
+    }
+    for block, names in blocks.items():
+        for name in names:
+            if TableName.parse(name) not in source.selection:
+                yield (block, name), "is none of source.tables"
+    for name, columns in source.column_types.items():
+        if columns.get(ANY) == "text":
+            yield ("column_types", name, ANY), "is every numeric that is text anyway: name columns"
+
+
+def _may_match(pattern: str, selection: Selection) -> bool:
+    """Is it a pattern of tables, some of which are followed, or may be once they are made?"""
+    if not is_pattern(pattern):
+        return False
+    return selection.has_patterns or bool(Selection.of([pattern]).select_from(selection.names))
+
+
+def find_wrong_tables(tables: Sequence[str], heartbeat_schema: str) -> list[Finding]:
+    """Names of `source.tables` that are none, are there twice, or lie in our own schema."""
+    seen: set[str] = set()
+    findings: list[Finding] = []
+    for index, text in enumerate(tables):
+        named = entry(text.strip())
+        finding = table_finding(text) or _find_misplaced(named, seen, heartbeat_schema)
+        if finding:
+            findings.append((("tables", index), finding))
+        seen.add(named)
+    if tables and all(is_exclusion(text.strip()) for text in tables):
+        findings.append((("tables",), "only says which tables are not followed"))
+    return findings
+
+
+def _find_misplaced(named: str, seen: set[str], heartbeat_schema: str) -> str | None:
+    if named in seen:
+        return f"{named} is there twice"
+    if TableName.parse(named).schema == heartbeat_schema:
+        return f"{named} lies in the toolkit's own schema, '{heartbeat_schema}' (heartbeat_schema)"
+    return None
