@@ -1,6 +1,6 @@
 """The pipeline's views as verbs see them: opened from the settings, and described."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,12 +64,23 @@ def find_unfilled_views(settings: PipelineSettings) -> list[TableName]:
     ]
 
 
-def describe_stopped_views(settings: PipelineSettings) -> list[PreconditionError]:
-    """One line for each view that is kept up no further, and for each that waits for a table that nobody follows."""
+def find_views_over(settings: PipelineSettings, tables: Collection[TableName]) -> list[TableName]:
+    """The views that read these tables, also by way of other views."""
+    found = {*tables}
+    for view, read in sort_views(split_readable(settings.view_definitions)[0]).items():
+        found |= {view.name} if found & {*read} else set()
+    return sorted(found - {*tables})
+
+
+def describe_stopped_views(settings: PipelineSettings, but_for: Collection[TableName] = ()) -> list[PreconditionError]:
+    """One line for each view that is kept up no further, and for each that waits for a table that nobody follows.
+
+    `but_for`: views of which it is not known yet, since what they read has just been copied again.
+    """
     if not settings.views:
         return []
     store = view_store(settings)
-    stops = {view.name: store.find_stop(view) for view in settings.view_definitions}
+    stops = {view.name: store.find_stop(view) for view in settings.view_definitions if view.name not in but_for}
     stopped = [
         PreconditionError(
             f"view {name} is kept up no further: {stop.reason}",

@@ -15,6 +15,7 @@ from cdc.core.containment import contain_errors
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Lsn
 from cdc.core.table import TableName
+from cdc.core.waiting import Deadline
 from cdc.sinks.lake.apply.tables import LakeTable
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.metadata.cuts import Cut
@@ -157,7 +158,14 @@ class ViewKeeper:
             tables.take(name, step, self._columns_of(name))
         # tables that are new in this cut, or another one than before
         tables.open(step, step.cut, self._names())
+        self._retry_over_others(step, tables)
         return step
+
+    def _retry_over_others(self, step: ViewStep, tables: TableSteps) -> None:
+        """Let no stopped view wait whose tables are others than at its last try: that may have been the remedy."""
+        for view in self._views:
+            if step.lost & {*view.tables} or view.tried != tables.describe(view.tables):
+                view.retry_at = Deadline(0)
 
     def _columns_of(self, name: TableName) -> set[str]:
         return {c for view in self._views if view.compiled for c in view.compiled.plan.columns.get(name, ())}
@@ -194,6 +202,7 @@ class ViewKeeper:
             self._stop(view, step, reason, time.monotonic() - began)
 
         with contain_errors(f"view {view.name}", stop, self._check_shared):
+            view.tried = tables.describe(view.tables)
             if failed := [f"{name}: {step.failed[name]}" for name in view.tables if name in step.failed]:
                 raise PreconditionError(failed[0])
             self._compile(view, tables)

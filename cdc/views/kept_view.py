@@ -24,7 +24,8 @@ class KeptView:
 
     `tables`: those that it reads. `whole_seconds`: the least pause between two computations of the whole view.
     `as_of`: the END offset of the older cut that it shows, while changes that touch every row are not in it yet.
-    `whole_reason`: why it is computed as a whole at present, where its statement does not ask for that.
+    `whole_reason`: why it is computed as a whole at present, where its statement does not ask for that. `tried`: its
+    tables at the last try, as they were.
     """
 
     definition: ViewDefinition
@@ -38,6 +39,7 @@ class KeptView:
     as_of: int | None = None
     whole_reason: str = ""
     problem: str = ""
+    tried: Mapping[TableName, Table] | None = None
 
     @property
     def name(self) -> TableName:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from py4j.protocol import Py4JError
@@ -110,6 +111,27 @@ def test_a_table_that_cannot_be_read_stops_its_views(tmp_path: Path, monkeypatch
     kept.restart()
     put_customers(kept, 3)
     assert not [*kept.differences(kept.keeper.bring(kept.source.cut()))]
+
+
+def test_a_stopped_view_is_tried_again_where_its_table_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = KeptWithoutSpark(tmp_path, TABLES, [NAMES, COUNTS])
+    put_customers(kept, 1)
+    with monkeypatch.context() as patched:
+        patched.setattr("cdc.views.keeper.compile_view", Mock(side_effect=ValueError("no such thing")))
+        kept.keeper.bring(kept.source.cut())
+        put_customers(kept, 2)
+        kept.keeper.bring(kept.source.cut())
+    assert [line.split(" is kept")[0] for line in kept.said] == ["view sales.names", "view sales.counts"]
+    put_customers(kept, 3)
+    cut = kept.keeper.bring(kept.source.cut())
+    # nothing but rows has changed: it waits
+    assert "no such thing" in stop_of(kept, NAMES)
+    kept.source.copy(ORDERS, anew=True)
+    cut = kept.keeper.bring(kept.source.cut())
+    assert "no such thing" in stop_of(kept, NAMES)
+    assert kept.rows(COUNTS, cut) == kept.recompute(COUNTS, cut)
 
 
 def test_a_statement_that_nobody_can_read_is_refused_alone(monkeypatch: pytest.MonkeyPatch) -> None:
