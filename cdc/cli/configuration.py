@@ -50,12 +50,14 @@ def check(context: typer.Context) -> None:
     """Read the configuration and say everything that is wrong with it.
 
     Where the source answers, or else the lake, also say which columns its views take otherwise than Postgres does, and
-    which columns of the tables are not sent.
+    which columns of the tables are not sent. Where there is a lake, names that a history has in it are refused.
     """
     invocation = Invocation.of(context)
     settings = invocation.settings
     from cdc.run.tables.column_notices import ask_columns
+    from cdc.run.tables.history_places import check_places
 
+    check_places(settings)
     notices = ask_columns(settings)
     if notices is None and settings.views:
         output.say("the source does not answer, and there is no lake: what columns mean in the views was not checked")
