@@ -35,12 +35,14 @@ BOUNDS = Bounds()
 class KeeperHooks:
     """Whom a keeper tells: `say` gets lines, `recent` the changes of views.
 
-    `check_shared`: asked after an error of a view; returns one after which no view can be computed.
+    `check_shared`: asked after an error of a view; returns one after which no view can be computed. `define`: asked for
+    the definitions of views at a cut, which name what of a history is there.
     """
 
     say: Callable[[str], None]
     recent: ChangeCache
     check_shared: CheckShared = lambda: None
+    define: Callable[[Cut], Sequence[ViewDefinition]] = lambda cut: ()
 
 
 class ViewKeeper:
@@ -59,6 +61,8 @@ class ViewKeeper:
         self._recent = hooks.recent
         self._say = hooks.say
         self._check_shared = hooks.check_shared
+        self._define = hooks.define
+        self._defined_for: frozenset[str] = frozenset()
         self._bounds = bounds
         self._upkeep = Upkeep(spark, store, hooks.recent, hooks.say, bounds)
         self._tables: TableSteps | None = None
@@ -86,6 +90,7 @@ class ViewKeeper:
         self._reached = since
         if since is not None and since.position.covers(cut.position):
             return since
+        self._redefine(cut)
         with self._moving() as tables:
             step = self._begin_step(tables, since, cut)
             # others wait for `fill_next`: what is filled goes on meanwhile
@@ -142,6 +147,20 @@ class ViewKeeper:
             # the tables stand at no cut any more
             self._tables = None
             raise
+
+    def _redefine(self, cut: Cut) -> None:
+        """Take other definitions of views where a cut has other tables; their rows are then computed anew."""
+        names = frozenset(cut.versions)
+        if names == self._defined_for:
+            return
+        by_name = {view.name: view for view in self._views}
+        for definition in self._define(cut):
+            view = by_name.get(definition.name)
+            if view is not None and view.definition != definition:
+                view.redefine(definition)
+                # others are read from here on
+                self._tables = None
+        self._defined_for = names
 
     def _begin_step(self, tables: TableSteps, since: Cut | None, newest: Cut) -> ViewStep:
         """Choose the cut to go to, and read the changes of all tables up to it."""

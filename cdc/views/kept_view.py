@@ -11,6 +11,7 @@ from cdc.sinks.lake.metadata.cuts import Cut
 from cdc.sinks.lake.table.row_changes import RowChanges
 from cdc.views.compiled import CompiledView, PresentRows
 from cdc.views.definition import ViewDefinition
+from cdc.views.statement.final_windows import list_read_tables
 
 RETRY_SECONDS: Final = 30.0
 """Least pause before a stopped view is filled again: somebody may have repaired the cause."""
@@ -44,6 +45,12 @@ class KeptView:
     @property
     def name(self) -> TableName:
         return self.definition.name
+
+    def redefine(self, definition: ViewDefinition) -> None:
+        """Go on with another definition of the same name; nothing is known of its rows."""
+        self.definition, self.tables = definition, list_read_tables(definition)
+        self.compiled, self.described, self.present, self.as_of, self.tried = None, {}, None, None, None
+        self.retry_at, self.whole_reason = Deadline(0), ""
 
     def put_off(self, seconds: float) -> None:
         """Let some time pass before the next try to fill it; `seconds`: how long the last one took."""

@@ -12,6 +12,7 @@ from cdc.run.dead_letters import drop, find_letter, list_blocked_keys
 from cdc.run.pipeline import lake_of
 from cdc.run.status.collector import StatusCollector
 from cdc.run.tables.column_notices import ask_columns
+from cdc.run.verify.chains import check_chains
 from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, verify
 from tests.support.cdc_subprocess import cdc as run_cdc
 from tests.support.pipelines import MakePipeline, Pipeline
@@ -31,7 +32,8 @@ AS_DECIMALS = """  column_types:
     public.am*: {"*": "decimal(12,2)"}
     public.amounts: {wide: decimal(38), id: "decimal(20,3)"}
 """
-OF_AMOUNTS = """views:
+OF_AMOUNTS = """history: [public.amounts]
+views:
   shop.totals:
     key: [g]
     sql: SELECT g, max(money) AS most, sum(money) AS total, count_if(money > 1000) AS large FROM amounts GROUP BY g
@@ -104,7 +106,6 @@ def check_texts_are_told(pipeline: Pipeline, spark: SparkSession, said: str) -> 
 def heed_what_is_told(pipeline: Pipeline) -> None:
     pipeline.configure("  on_schema_change:", f"{AS_DECIMALS}  on_schema_change:")
     pipeline.configure("c = 'ab' AND ci =", "rtrim(c) = 'ab' AND lower(ci) =")
-    pipeline.configure("views:\n  shop.totals", "history: [public.amounts]\nviews:\n  shop.totals")
     pipeline.configure("ORDER BY m)", "ORDER BY array_position(array('sad', 'ok', 'happy'), m))")
 
 
@@ -157,7 +158,20 @@ def mend_amounts(pipeline: Pipeline) -> None:
 def add_late_view(pipeline: Pipeline) -> None:
     """Add a view that no bootstrap has seen."""
     late = "  shop.late: {key: [id], sql: SELECT id FROM things WHERE c > 'a'}\n"
-    pipeline.configure("  shop.moods:\n", f"{late}  shop.moods:\n")
+    of_amounts = "  shop.means: {key: [g], sql: 'SELECT g, avg(money) AS mean FROM amounts GROUP BY g'}\n"
+    pipeline.configure("  shop.moods:\n", f"{late}{of_amounts}  shop.moods:\n")
+
+
+def check_history(pipeline: Pipeline, spark: SparkSession, epochs: int) -> None:
+    """The past is what it was, whatever is chosen for the key and the other columns."""
+    assert verify(pipeline, spark).is_equal
+    assert [each.is_whole for each in check_chains(pipeline.settings, spark)] == [True] * epochs
+
+
+def choose_and_declare_others(pipeline: Pipeline) -> None:
+    """The key's own choice goes, and the source declares digits for another column, which no pattern chooses then."""
+    pipeline.configure(', id: "decimal(20,3)"', "")
+    pipeline.run("ALTER TABLE amounts ALTER money TYPE numeric(20,2)", "UPDATE amounts SET money = money + 0.01")
 
 
 def test_numeric_as_decimal(
@@ -181,7 +195,7 @@ def test_numeric_as_decimal(
         "DELETE FROM amounts WHERE id = 5",
     )
     catch_up(pipeline, spark)
-    assert verify(pipeline, spark).is_equal
+    check_history(pipeline, spark, 2)
     assert totals_of(pipeline, spark)[0] == (1, Decimal("5998.51"), Decimal("6993.01"), 1)
     check_decimals_are_held(pipeline, spark)
     mend_amounts(pipeline)
@@ -191,5 +205,8 @@ def test_numeric_as_decimal(
     assert verify(pipeline, spark).is_equal
     assert totals_of(pipeline, spark)[2] == (9, Decimal(2), Decimal(2 * len(UNFIT_VALUES) + 1), 0)
     add_late_view(pipeline)
+    choose_and_declare_others(pipeline)
     catch_up(pipeline, spark)
     assert "view shop.late: public.things.c is char(n)" in capsys.readouterr().err
+    check_history(pipeline, spark, 3)
+    assert totals_of(pipeline, spark)[0] == (1, Decimal("5998.52"), Decimal("6993.03"), 1)

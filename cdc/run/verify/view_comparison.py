@@ -20,6 +20,7 @@ from cdc.run.pipeline import lake_of, view_store
 from cdc.run.spark.errors import check_spark, translate_errors
 from cdc.run.verify.pinned_source import FollowerReader
 from cdc.run.verify.report import Verdict
+from cdc.run.view_definitions import define_present_views
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.feed.feed import LakeFeed
 from cdc.sinks.lake.layout import Lake
@@ -82,7 +83,7 @@ class ViewComparison:
     ) -> Verdicts:
         """Compare views with their statements, and these followers with the views; `only`: these, if there are any."""
         # one that cannot be read is stopped, and compared with nothing
-        readable, unreadable = split_readable(self.settings.view_definitions)
+        readable, unreadable = split_readable(define_present_views(self.settings))
         views = [*sort_views(readable), *unreadable]
         wanted = [view for view in views if not only or view.name in only]
         own = {view.name: self._compare_alone(view) for view in wanted} if with_views else {}
