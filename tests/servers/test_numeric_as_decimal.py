@@ -20,8 +20,11 @@ from tests.support.ports import free_port
 
 UNFIT = "which followers cannot hold unless it is followed as a wider decimal or text (source.column_types)"
 AMOUNTS = (
-    "CREATE TABLE amounts (id numeric PRIMARY KEY, g int NOT NULL, money numeric, list numeric[], wide numeric)",
+    "CREATE DOMAIN cash AS numeric",
+    "CREATE TABLE amounts (id numeric PRIMARY KEY, g int NOT NULL, money numeric, list numeric[], wide numeric,"
+    " of_domain cash, list_of_domain cash[], hundreds numeric(5, -2), note text)",
     "INSERT INTO amounts VALUES (1, 1, 994.5, '{1,2.50}', 1e27), (2, 1, 5998.5, '{}', NULL), (3, 2, 1.000, NULL, 0)",
+    "UPDATE amounts SET of_domain = 1.5, list_of_domain = '{2.25,NULL}', hundreds = 12345 WHERE id = 2",
     "CREATE EXTENSION citext",
     "CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy')",
     "CREATE TABLE things (id int PRIMARY KEY, c char(5), ci citext, m mood,"
@@ -192,6 +195,7 @@ def test_numeric_as_decimal(
         "INSERT INTO amounts VALUES (4, 2, 9999999999.99, '{-0.01,NULL}', -99999999999999999999999999999999999999)",
         "INSERT INTO amounts VALUES (5, 3, 1, NULL, NULL)",
         "UPDATE amounts SET money = money + 0.01 WHERE id = 2",
+        "UPDATE amounts SET of_domain = -0.1, list_of_domain = '{3}', hundreds = -67800, note = 'x' WHERE id = 3",
         "DELETE FROM amounts WHERE id = 5",
     )
     catch_up(pipeline, spark)
