@@ -50,13 +50,16 @@ def check(context: typer.Context) -> None:
     """Read the configuration and say everything that is wrong with it.
 
     Where the source answers, or else the lake, views are refused that would stop over these tables. Also told are
-    columns that views take otherwise than Postgres does, and columns and inheriting tables that are not sent.
+    columns that views take otherwise than Postgres does, and columns and inheriting tables that are not sent. Where
+    there is a lake, names that a history has in it are refused.
     """
     invocation = Invocation.of(context)
     settings = invocation.settings
     from cdc.run.tables.column_notices import ask_tables
+    from cdc.run.tables.history_places import check_places
     from cdc.run.tables.view_check import check_views
 
+    check_places(settings)
     asked = ask_tables(settings)
     if asked is None and settings.views:
         output.say("the source does not answer, and there is no lake: the views were not checked over their tables")

@@ -6,6 +6,7 @@ from cdc.config.settings import PipelineSettings
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 from cdc.run.pipeline import lake_of
+from cdc.run.view_definitions import define_views
 from cdc.sinks.lake.follower import DeltaFollower
 from cdc.sinks.lake.history.epochs import list_epochs
 from cdc.sinks.lake.history.shape import find_tracked
@@ -25,7 +26,7 @@ def describe_history_problems(settings: PipelineSettings, lake: DeltaFollower) -
 
 def _find_ended(settings: PipelineSettings, lake: DeltaFollower) -> Iterator[PreconditionError]:
     cut = lake.cuts.last()
-    for view in settings.view_definitions:
+    for view in define_views(settings, cut) if settings.histories else ():
         read = list_read_tables(view)
         of = {tracked for name in read if (tracked := find_tracked(name, settings.histories))}
         for tracked in sorted(of):

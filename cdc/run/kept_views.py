@@ -1,7 +1,8 @@
 """The pipeline's views as verbs see them: opened from the settings, and described."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -14,9 +15,10 @@ from cdc.run.lease import hold_lease
 from cdc.run.pipeline import lake_of, view_store
 from cdc.run.spark.errors import check_spark
 from cdc.run.trouble_log import open_trouble_log
+from cdc.run.view_definitions import define_present_views, define_views
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.feed.change_cache import ChangeCache
-from cdc.sinks.lake.metadata.cuts import Cut
+from cdc.sinks.lake.metadata.cuts import Cut, Cuts
 from cdc.views.compiled import compile_view
 from cdc.views.definition import ViewDefinition
 from cdc.views.explanation import Explanation, explain
@@ -39,13 +41,14 @@ def open_keeper(
 
     `is_patient`: whole views may show an older cut; otherwise they are computed at every one.
     """
-    ordered, refused = sort_readable(settings.view_definitions)
+    define = partial(define_views, settings)
+    ordered, refused = sort_readable(define(Cuts(lake_of(settings)).last()))
     kept = [
         KeptView(view, tables, settings.views[str(view.name)].whole_seconds if is_patient else 0.0)
         for view, tables in ordered.items()
     ]
     open_trouble_log(settings)
-    keeper = ViewKeeper(spark, view_store(settings), kept, KeeperHooks(say, recent, check_spark))
+    keeper = ViewKeeper(spark, view_store(settings), kept, KeeperHooks(say, recent, check_spark, define))
     for view, reason in refused.items():
         keeper.refuse(view, reason)
     return keeper
@@ -59,17 +62,29 @@ def find_unfilled_views(settings: PipelineSettings) -> list[TableName]:
     cut = store.cuts.last()
     return [
         view.name
-        for view in settings.view_definitions
+        for view in define_present_views(settings)
         if store.find_in(cut, view) is None and store.find_stop(view) is None
     ]
 
 
-def describe_stopped_views(settings: PipelineSettings) -> list[PreconditionError]:
-    """One line for each view that is kept up no further, and for each that waits for a table that nobody follows."""
+def find_views_over(settings: PipelineSettings, tables: Collection[TableName]) -> list[TableName]:
+    """The views that read these tables, also by way of other views."""
+    found = {*tables}
+    for view, read in sort_views(split_readable(define_present_views(settings))[0]).items():
+        found |= {view.name} if found & {*read} else set()
+    return sorted(found - {*tables})
+
+
+def describe_stopped_views(settings: PipelineSettings, but_for: Collection[TableName] = ()) -> list[PreconditionError]:
+    """One line for each view that is kept up no further, and for each that waits for a table that nobody follows.
+
+    `but_for`: views of which it is not known yet, since what they read has just been copied again.
+    """
     if not settings.views:
         return []
     store = view_store(settings)
-    stops = {view.name: store.find_stop(view) for view in settings.view_definitions}
+    views = [view for view in define_present_views(settings) if view.name not in but_for]
+    stops = {view.name: store.find_stop(view) for view in views}
     stopped = [
         PreconditionError(
             f"view {name} is kept up no further: {stop.reason}",
@@ -88,7 +103,7 @@ def _describe_waiting_views(settings: PipelineSettings, store: ViewStore) -> lis
     there = {*cut.versions, *settings.views}
     waits = {
         view.name: next((name for name in list_read_tables(view) if str(name) not in there), None)
-        for view in split_readable(settings.view_definitions)[0]
+        for view in split_readable(define_present_views(settings))[0]
     }
     return [
         PreconditionError(
@@ -124,7 +139,7 @@ def describe_views(settings: PipelineSettings) -> list[ViewDescription]:
         return []
     store = view_store(settings)
     cut = store.cuts.last()
-    return [_describe(store, cut, view) for view in settings.view_definitions]
+    return [_describe(store, cut, view) for view in define_present_views(settings)]
 
 
 def _describe(store: ViewStore, cut: Cut | None, view: ViewDefinition) -> ViewDescription:
@@ -177,7 +192,7 @@ def rebuild_view(settings: PipelineSettings, name: str) -> None:
 
 def _find_view(settings: PipelineSettings, name: str) -> ViewDefinition:
     wanted = TableName.parse(name)
-    view = next((view for view in settings.view_definitions if view.name == wanted), None)
+    view = next((view for view in define_present_views(settings) if view.name == wanted), None)
     if view is None:
         known = ", ".join(settings.views) or "none"
         raise ConfigurationError(f"there is no view {wanted}", f"cdc.yaml has {known}")

@@ -15,6 +15,7 @@ from cdc.core.containment import contain_errors
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Lsn
 from cdc.core.table import TableName
+from cdc.core.waiting import Deadline
 from cdc.sinks.lake.apply.tables import LakeTable
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.metadata.cuts import Cut
@@ -34,12 +35,14 @@ BOUNDS = Bounds()
 class KeeperHooks:
     """Whom a keeper tells: `say` gets lines, `recent` the changes of views.
 
-    `check_shared`: asked after an error of a view; returns one after which no view can be computed.
+    `check_shared`: asked after an error of a view; returns one after which no view can be computed. `define`: asked for
+    the definitions of views at a cut, which name what of a history is there.
     """
 
     say: Callable[[str], None]
     recent: ChangeCache
     check_shared: CheckShared = lambda: None
+    define: Callable[[Cut], Sequence[ViewDefinition]] = lambda cut: ()
 
 
 class ViewKeeper:
@@ -58,6 +61,8 @@ class ViewKeeper:
         self._recent = hooks.recent
         self._say = hooks.say
         self._check_shared = hooks.check_shared
+        self._define = hooks.define
+        self._defined_for: frozenset[str] = frozenset()
         self._bounds = bounds
         self._upkeep = Upkeep(spark, store, hooks.recent, hooks.say, bounds)
         self._tables: TableSteps | None = None
@@ -85,6 +90,7 @@ class ViewKeeper:
         self._reached = since
         if since is not None and since.position.covers(cut.position):
             return since
+        self._redefine(cut)
         with self._moving() as tables:
             step = self._begin_step(tables, since, cut)
             # others wait for `fill_next`: what is filled goes on meanwhile
@@ -142,6 +148,20 @@ class ViewKeeper:
             self._tables = None
             raise
 
+    def _redefine(self, cut: Cut) -> None:
+        """Take other definitions of views where a cut has other tables; their rows are then computed anew."""
+        names = frozenset(cut.versions)
+        if names == self._defined_for:
+            return
+        by_name = {view.name: view for view in self._views}
+        for definition in self._define(cut):
+            view = by_name.get(definition.name)
+            if view is not None and view.definition != definition:
+                view.redefine(definition)
+                # others are read from here on
+                self._tables = None
+        self._defined_for = names
+
     def _begin_step(self, tables: TableSteps, since: Cut | None, newest: Cut) -> ViewStep:
         """Choose the cut to go to, and read the changes of all tables up to it."""
         step, views = ViewStep(since, newest), {view.name for view in self._views}
@@ -157,7 +177,14 @@ class ViewKeeper:
             tables.take(name, step, self._columns_of(name))
         # tables that are new in this cut, or another one than before
         tables.open(step, step.cut, self._names())
+        self._retry_over_others(step, tables)
         return step
+
+    def _retry_over_others(self, step: ViewStep, tables: TableSteps) -> None:
+        """Let no stopped view wait whose tables are others than at its last try: that may have been the remedy."""
+        for view in self._views:
+            if step.lost & {*view.tables} or view.tried != tables.describe(view.tables):
+                view.retry_at = Deadline(0)
 
     def _columns_of(self, name: TableName) -> set[str]:
         return {c for view in self._views if view.compiled for c in view.compiled.plan.columns.get(name, ())}
@@ -194,6 +221,7 @@ class ViewKeeper:
             self._stop(view, step, reason, time.monotonic() - began)
 
         with contain_errors(f"view {view.name}", stop, self._check_shared):
+            view.tried = tables.describe(view.tables)
             if failed := [f"{name}: {step.failed[name]}" for name in view.tables if name in step.failed]:
                 raise PreconditionError(failed[0])
             self._compile(view, tables)

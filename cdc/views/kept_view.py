@@ -11,6 +11,7 @@ from cdc.sinks.lake.metadata.cuts import Cut
 from cdc.sinks.lake.table.row_changes import RowChanges
 from cdc.views.compiled import CompiledView, PresentRows
 from cdc.views.definition import ViewDefinition
+from cdc.views.statement.final_windows import list_read_tables
 
 RETRY_SECONDS: Final = 30.0
 """Least pause before a stopped view is filled again: somebody may have repaired the cause."""
@@ -24,7 +25,8 @@ class KeptView:
 
     `tables`: those that it reads. `whole_seconds`: the least pause between two computations of the whole view.
     `as_of`: the END offset of the older cut that it shows, while changes that touch every row are not in it yet.
-    `whole_reason`: why it is computed as a whole at present, where its statement does not ask for that.
+    `whole_reason`: why it is computed as a whole at present, where its statement does not ask for that. `tried`: its
+    tables at the last try, as they were.
     """
 
     definition: ViewDefinition
@@ -38,10 +40,17 @@ class KeptView:
     as_of: int | None = None
     whole_reason: str = ""
     problem: str = ""
+    tried: Mapping[TableName, Table] | None = None
 
     @property
     def name(self) -> TableName:
         return self.definition.name
+
+    def redefine(self, definition: ViewDefinition) -> None:
+        """Go on with another definition of the same name; nothing is known of its rows."""
+        self.definition, self.tables = definition, list_read_tables(definition)
+        self.compiled, self.described, self.present, self.as_of, self.tried = None, {}, None, None, None
+        self.retry_at, self.whole_reason = Deadline(0), ""
 
     def put_off(self, seconds: float) -> None:
         """Let some time pass before the next try to fill it; `seconds`: how long the last one took."""

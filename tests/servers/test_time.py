@@ -71,6 +71,7 @@ def run(make_pipeline: MakePipeline, spark: SparkSession, monkeypatch: pytest.Mo
 def test_the_views_of_the_page_have_what_it_says(run: Run) -> None:
     write_in_time_and_late(run)
     write_later(run)
+    go_on_in_another_epoch(run)
     # what is certain now: by the cut's commit time, which heartbeats move on
     committed = cdc.cut(config=run.pipeline.config).committed_at
     assert {row["id"] for row in run.rows("ads.searches") if row["expires"] <= committed} == {1, 2}
@@ -116,3 +117,21 @@ def write_later(run: Run) -> None:
     assert run.column("shop.sold", "id", "price") == {1: Decimal(12), 2: Decimal(3)}
     assert run.column("shop.sold_as_known", "id", "price") == {1: Decimal(10), 2: None}
     assert run.column("ads.searches", "id", "clicks") == {1: 1, 2: 1, 3: 0}
+
+
+def go_on_in_another_epoch(run: Run) -> None:
+    """The history goes on in a second table: what came too late for a window stays so, though it is copied again."""
+    ago = run.ago
+    run.write(f"INSERT INTO page_views VALUES (7, 'late', 1, {ago(hours=5)})")
+    run.write(
+        "ALTER TABLE page_views ALTER visitor TYPE bigint",
+        f"INSERT INTO page_views VALUES (6, 'in time', 1, {ago(minutes=2)})",
+    )
+    epochs = [name for name in cdc.cut(config=run.pipeline.config).tables if "page_views_history" in str(name)]
+    assert len(epochs) == 2
+    assert run.column("web.minutes", "minute", "views") == {run.minute(minutes=2): 2, run.minute(minutes=3): 2}
+    run.write(
+        f"INSERT INTO page_views VALUES (5, 'later', 1, {ago(hours=5)})", "DELETE FROM page_views WHERE id IN (2, 7)"
+    )
+    assert {row["id"] for row in run.rows("web.minutes_late")} == {3, 4, 5, 7}
+    assert run.column("web.minutes", "minute", "views") == {run.minute(minutes=2): 1, run.minute(minutes=3): 2}

@@ -47,7 +47,7 @@ from cdc.run.copy.snapshot_copy import (
     start_capture,
 )
 from cdc.run.kept_histories import describe_history_problems
-from cdc.run.kept_views import describe_stopped_views, find_unfilled_views, open_keeper
+from cdc.run.kept_views import describe_stopped_views, find_unfilled_views, find_views_over, open_keeper
 from cdc.run.lease import COPIES, hold_lease
 from cdc.run.pipeline import delta_follower, fed_followers, feed_of
 from cdc.run.spark.job_progress import track_count
@@ -181,7 +181,8 @@ def _copy_and_fill(
     refusals += chain.from_iterable(
         problems.describe_stops_in(context.settings, name, follower) for name, follower in fed.items()
     )
-    stopped = describe_stopped_views(context.settings)
+    # the new copies are in no cut yet
+    stopped = describe_stopped_views(context.settings, find_views_over(context.settings, to_replace))
     if refusals:
         raise TablesRefusedError([*refusals, *stopped])
     if stopped:

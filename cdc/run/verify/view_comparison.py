@@ -20,6 +20,7 @@ from cdc.run.spark.errors import translate_errors
 from cdc.run.verify.pinned_source import FollowerReader
 from cdc.run.verify.report import Verdict
 from cdc.run.verify.walls import compare_alone
+from cdc.run.view_definitions import define_present_views
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.feed.feed import LakeFeed
 from cdc.sinks.lake.layout import Lake
@@ -82,7 +83,7 @@ class ViewComparison:
     ) -> Verdicts:
         """Compare views with their statements, and these followers with the views; `only`: these, if there are any."""
         # one that cannot be read is stopped, and compared with nothing
-        ordered, refused = sort_readable(self.settings.view_definitions)
+        ordered, refused = sort_readable(define_present_views(self.settings))
         views = [*ordered, *refused]
         wanted = [view for view in views if not only or view.name in only]
         own = {view.name: self._alone(view, self._compare_view) for view in wanted} if with_views else {}

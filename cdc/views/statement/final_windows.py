@@ -5,7 +5,7 @@ were there when their window closed. Nothing depends on when, or in which batche
 Data-Intensive Applications*, "Knowing when you're ready": a straggler is dropped and counted, or it is a correction.)
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -79,7 +79,7 @@ def list_read_tables(view: ViewDefinition) -> list[TableName]:
     named, closing = list_tables(str(view.name), view.sql), find_closing_window(view)
     if closing is None:
         return named
-    others = set(list_tables(str(view.name), _replace_table(view.sql, closing, "(SELECT 1)")))
+    others = set(list_tables(str(view.name), replace_table(view.sql, closing, "(SELECT 1)")))
     return sorted({*others, closing.history})
 
 
@@ -93,27 +93,44 @@ def close_windows(view: ViewDefinition, tables: Mapping[TableName, Table]) -> st
         return view.sql
     known = {str(name).lower(): name for name in tables}
     history = tables[known.get(str(closing.history).lower(), closing.history)]
-    return _replace_table(view.sql, closing, _select_in_time(closing, history))
+    key = [column for column in history.key if column != SEQUENCE]
+    left_out = ", ".join(column.name for column in FURTHER)
+    in_time = select_in_time(closing, history.name, key, f"h.* EXCEPT ({left_out})")
+    return replace_table(view.sql, closing, f"({in_time})")
 
 
-def select_late(closing: ClosingWindow) -> str:
-    """The statement of the view that has what came too late: versions with their places in the history."""
-    left_out = ", ".join((BATCH, CHAIN))
+def select_late(closing: ClosingWindow, history: TableName | None = None, columns: str = "") -> str:
+    """The statement of the view that has what came too late: versions with their places in the history.
+
+    `history`: an epoch of it that is read, of which `columns` are the table's as the view has them.
+    """
+    place = ", ".join(f"h.{column.name}" for column in FURTHER if column.name not in (BATCH, CHAIN))
+    selected = f"{columns}, {place}" if columns else f"h.* EXCEPT ({BATCH}, {CHAIN})"
     return (
-        f"SELECT h.* EXCEPT ({left_out}) FROM {_quote_table(closing.history)} AS h"  # noqa: S608
+        f"SELECT {selected} FROM {_quote_table(history or closing.history)} AS h"  # noqa: S608
         f" WHERE h.{CHANGE} IN ('insert', 'update') AND {_micros(COMMITTED_AT, 'h')} >= {_closes(closing)}"
     )
 
 
-def _select_in_time(closing: ClosingWindow, history: Table) -> str:
-    name, key = _quote_table(history.name), [column for column in history.key if column != SEQUENCE]
-    same = " AND ".join(f"n.{_quote(column)} = h.{_quote(column)}" for column in key)
-    ends = ", ".join(f"'{end}'" for end in ENDS)
-    left_out = ", ".join(column.name for column in FURTHER)
+def select_in_time(
+    closing: ClosingWindow,
+    history: TableName,
+    key: Sequence[str],
+    columns: str,
+    bounds: tuple[int | None, int | None] = (None, None),
+) -> str:
+    """The rows `h` of a history, or of an epoch of it with this key, that were there when their window closed.
+
+    `bounds`: of the windows that close later than the first, and not later than the second, in microseconds.
+    """
+    name = _quote_table(history)
+    same = "".join(f"n.{quote(column)} = h.{quote(column)} AND " for column in key)
+    ends, closes = ", ".join(f"'{end}'" for end in ENDS), _closes(closing)
+    within = [f" AND {closes} {sign} {at}" for sign, at in zip((">", "<="), bounds, strict=True) if at is not None]
     return (
-        f"(SELECT h.* EXCEPT ({left_out}) FROM {name} AS h LEFT ANTI JOIN {name} AS n"  # noqa: S608
-        f" ON {same} AND n.{SEQUENCE} > h.{SEQUENCE} AND {_is_in_time(closing, 'n')}"
-        f" WHERE h.{CHANGE} NOT IN ({ends}) AND {_is_in_time(closing, 'h')})"
+        f"SELECT {columns} FROM {name} AS h LEFT ANTI JOIN {name} AS n"  # noqa: S608
+        f" ON {same}n.{SEQUENCE} > h.{SEQUENCE} AND {_is_in_time(closing, 'n')}"
+        f" WHERE h.{CHANGE} NOT IN ({ends}) AND {_is_in_time(closing, 'h')}{''.join(within)}"
     )
 
 
@@ -124,7 +141,7 @@ def _is_in_time(closing: ClosingWindow, alias: str) -> str:
 
 def _closes(closing: ClosingWindow) -> str:
     """When the window of `h` closes, in microseconds."""
-    at, window = _micros(_quote(closing.column), "h"), closing.window
+    at, window = _micros(quote(closing.column), "h"), closing.window
     return f"{at} - pmod({at} - {window.offset}, {window.size}) + {window.size + closing.final_after}"
 
 
@@ -132,15 +149,16 @@ def _micros(column: str, alias: str) -> str:
     return f"unix_micros(CAST({alias}.{column} AS TIMESTAMP))"
 
 
-def _replace_table(sql: str, closing: ClosingWindow, other: str) -> str:
+def replace_table(sql: str, closing: ClosingWindow, other: str) -> str:
+    """The statement with something else in the place of the window's table."""
     place = closing.reference
-    alias = "" if place.has_alias else f" AS {_quote(place.table.table)}"
+    alias = "" if place.has_alias else f" AS {quote(place.table.table)}"
     return replace_places(sql, [(place.start, place.end, f"{other}{alias}")])
 
 
 def _quote_table(name: TableName) -> str:
-    return f"{_quote(name.schema)}.{_quote(name.table)}"
+    return f"{quote(name.schema)}.{quote(name.table)}"
 
 
-def _quote(name: str) -> str:
+def quote(name: str) -> str:
     return exp.to_identifier(name, quoted=True).sql(dialect="spark")

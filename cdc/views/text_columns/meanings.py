@@ -1,5 +1,6 @@
 """What types of Postgres that are text in the lake mean there, and which uses of them in a statement that changes."""
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +8,8 @@ from enum import StrEnum
 from ipaddress import ip_interface, ip_network
 from typing import Final
 
-from cdc.core.table import NUMERIC, Column, Kind
+from cdc.core.table import NUMERIC, Column, Kind, Table, TableName
+from cdc.sinks.lake.history.shape import CHAIN, SUFFIX
 
 
 class UseKind(StrEnum):
@@ -37,6 +39,11 @@ class Meaning:
     remedy: str
     is_written_so: Callable[[str], bool] = lambda _: False
 
+    def write_remedy(self, table: Table, column: str) -> str:
+        """What helps, for a column of this table or of its history."""
+        followed, key = _to_yaml(str(find_followed(table))), _to_yaml(column)
+        return self.remedy.format(name=column, table=followed, column=key)
+
 
 _SAME: Final = frozenset({UseKind.EQUATED, UseKind.GROUPED})
 _NUMBERS: Final = _SAME | {UseKind.ORDERED, UseKind.CALCULATED}
@@ -44,6 +51,8 @@ _CALCULATED: Final = frozenset({UseKind.CALCULATED})
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TIME: Final = re.compile(r"\d\d:\d\d:\d\d\.\d{6}")
 _MAC: Final = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5,7}")
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+_OF_HISTORY: Final = re.compile(rf"(.+){SUFFIX}(?:_\d+)?", re.DOTALL)
 _IN_SOURCE: Final = "keep what is compared in a column of its own in the source"
 
 
@@ -151,3 +160,21 @@ def find_meaning(column: Column) -> Meaning | None:
     if column.type in _OF_LITERALS:
         return _OF_LITERALS[column.type]
     return Meaning(f"is the text of a {column.type or 'value'} in the lake", _NUMBERS, _IN_SOURCE)
+
+
+def find_addition_meaning(column: Column) -> Meaning | None:
+    """What a numeric is in the lake, where the order of addition decides its sum's digits; None where it does not."""
+    if column.kind is Kind.DOUBLE and column.type == NUMERIC:
+        return Meaning("is followed as double (source.column_types)", _CALCULATED, _DECIMAL)
+    return find_meaning(column) if column.kind is Kind.NUMERIC else None
+
+
+def find_followed(table: Table) -> TableName:
+    """The table of the source that has the columns of this one, which is that table or an epoch of its history."""
+    own = _OF_HISTORY.fullmatch(table.name.table) if CHAIN in table.column_names else None
+    return TableName(table.name.schema, own[1]) if own else table.name
+
+
+def _to_yaml(name: str) -> str:
+    """A name as a key of YAML, between braces, too."""
+    return name if _PLAIN.fullmatch(name) else json.dumps(name, ensure_ascii=False)

@@ -1,6 +1,5 @@
 """One line for each column that a view uses as what it is in Postgres, while it is text in the lake."""
 
-import json
 import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,7 +8,6 @@ from typing import Final
 
 from cdc.core.errors import ConfigurationError
 from cdc.core.table import Column, Kind, Table, TableName
-from cdc.sinks.lake.history.shape import CHAIN, SUFFIX
 from cdc.views.definition import ViewDefinition
 from cdc.views.order import sort_readable
 from cdc.views.statement.final_windows import close_windows
@@ -18,20 +16,15 @@ from cdc.views.text_columns.meanings import Meaning, UseKind, find_meaning
 from cdc.views.text_columns.uses import ColumnUse, Origins, UseFinder
 
 _LOG: Final = logging.getLogger(__name__)
-_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _SPARKS_CONDITION: Final = re.compile(r"\[[A-Z][A-Z_.]+\]")
 
 
 @dataclass(frozen=True, slots=True)
 class TextNotice:
-    """A view's use of a column: what the column is, by which words of SQL it is used, and what helps.
-
-    `followed`: the table of the source that has the column, where `table` is its history.
-    """
+    """A view's use of a column of a table: what the column is, by which words of SQL it is used, and what helps."""
 
     view: TableName
-    table: TableName
-    followed: TableName
+    table: Table
     column: Column
     meaning: Meaning
     words: tuple[str, ...]
@@ -39,12 +32,11 @@ class TextNotice:
     @property
     def cause(self) -> str:
         verb = "takes" if len(self.words) == 1 else "take"
-        return f"{self.table}.{self.column.name} {self.meaning.what}: {', '.join(self.words)} {verb} it as text"
+        return f"{self.table.name}.{self.column.name} {self.meaning.what}: {', '.join(self.words)} {verb} it as text"
 
     @property
     def remedy(self) -> str:
-        table, column = _to_yaml(str(self.followed)), _to_yaml(self.column.name)
-        return self.meaning.remedy.format(name=self.column.name, table=table, column=column)
+        return self.meaning.write_remedy(self.table, self.column.name)
 
 
 def find_notices(views: Iterable[ViewDefinition], tables: Mapping[TableName, Table]) -> list[TextNotice]:
@@ -92,7 +84,7 @@ def _to_notices(view: TableName, tables: Mapping[TableName, Table], uses: Iterab
             words.setdefault((use.table, use.column), {})[use.word] = None
     found = sorted(words.items(), key=lambda item: (item[0][0], item[0][1].number, item[0][1].name))
     return [
-        TextNotice(view, table, _find_followed(tables[table]), column, meaning, tuple(names))
+        TextNotice(view, tables[table], column, meaning, tuple(names))
         for (table, column), names in found
         if (meaning := find_meaning(column))
     ]
@@ -102,13 +94,3 @@ def _is_other(use: ColumnUse, meaning: Meaning) -> bool:
     if use.kind is UseKind.LITERAL and use.literal is not None and meaning.is_written_so(use.literal):
         return False
     return use.kind in meaning.uses
-
-
-def _find_followed(table: Table) -> TableName:
-    is_history = CHAIN in table.column_names and table.name.table.endswith(SUFFIX)
-    return TableName(table.name.schema, table.name.table.removesuffix(SUFFIX)) if is_history else table.name
-
-
-def _to_yaml(name: str) -> str:
-    """A name as a key of YAML, between braces, too."""
-    return name if _PLAIN.fullmatch(name) else json.dumps(name, ensure_ascii=False)

@@ -93,6 +93,11 @@ class HistoryFacts:
     def begins(self) -> HistoryMoment:
         return self.shapes[0].since
 
+    @property
+    def succeeds(self) -> HistoryMoment:
+        """The moment up to which the epoch before this one has every change; its own beginning without one."""
+        return min([self.begins, *(gap.since for gap in self.gaps[:1])])
+
     def beginning_at(self, table: Table, at: HistoryMoment) -> Self:
         """The same with its first rows at this moment."""
         gaps = tuple(replace(gap, until=at) for gap in self.gaps)

@@ -89,6 +89,9 @@ def test_a_history_goes_on_in_an_epoch_beside_it(lake: PlacedLake, name: str) ->
     # not a file of the past was touched
     assert first.opened.log.snapshot.files == before[0].log.snapshot.files
     assert str(second.name) == "public.things_history_2"
+    assert second.opened
+    # the last cut that the first epoch is whole at
+    assert (first.opened.facts.succeeds, second.opened.facts.succeeds.lsn) == (first.opened.facts.begins, 10)
     assert tracked.find_breaks() == [None, None]
     assert tracked.as_of(10) == (THINGS.column_names, [{"id": 1, "small": 7, "big": "old"}, ROWS[1]])
     assert tracked.as_of(25) == tracked.as_of(40) == (shape.column_names, [row])

@@ -3,9 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from cdc.config.settings import PipelineSettings
 from cdc.core.table import TableName
 from cdc.run.kept_histories import describe_history_problems, describe_stopped_histories
+from cdc.run.tables.history_places import PlacesTakenError, check_places
 from cdc.run.tables.preflight import find_taken_names
 from tests.support.lake.places import in_folder
 from tests.support.lake.tracked import NAME, TrackedLake
@@ -17,8 +20,8 @@ OLD = "SELECT id, small FROM things_history"
 BOTH = "SELECT id, CAST(small AS STRING) AS small FROM things_history UNION ALL SELECT id, small FROM things_history_2"
 
 
-def settings_of(tracked: TrackedLake, **changed: Any) -> PipelineSettings:
-    source = {"host": "h", "dbname": "d", "user": "u", "password": "p", "tables": ["public.*"]}
+def settings_of(tracked: TrackedLake, *tables: str, **changed: Any) -> PipelineSettings:
+    source = {"host": "h", "dbname": "d", "user": "u", "password": "p", "tables": tables or ["public.*"]}
     followers = {"lake": {"kind": "delta", "path": tracked.lake.path}}
     return made(pipeline={"name": "p"}, source=source, followers=followers, **changed)
 
@@ -59,3 +62,18 @@ def test_a_table_named_like_a_history_is_refused_alone(tmp_path: Path) -> None:
     # what the file says no more, the lake knows
     refused = find_taken_names(settings_of(tracked), names, {NAME})
     assert [str(name) for name in refused] == ["public.things_history"]
+
+
+def test_config_check_asks_the_lake_for_names_that_a_history_has(tmp_path: Path) -> None:
+    tracked, (shape, row) = TrackedLake(in_folder(tmp_path)), NEW_EPOCH["text"]
+    tracked.copy_again(shape, [row], 3)
+    views = {name: {"key": ["id"], "sql": "SELECT id FROM things"} for name in ("public.things_history", "a.free")}
+    check_places(settings_of(tracked, "public.things", views={"a.free": views["a.free"]}))
+    with pytest.raises(PlacesTakenError) as error:
+        check_places(settings_of(tracked, "public.things_history_2", "public.things", views=views))
+    end = "in the lake this is the name of a history, which nothing replaces"
+    assert error.value.lines == (
+        f"view public.things_history: {end} → rename the view",
+        f"public.things_history_2: {end} → take it out of source.tables, or rename the table",
+    )
+    assert error.value.exit_code == 2

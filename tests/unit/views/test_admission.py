@@ -8,7 +8,8 @@ import pytest
 from sqlglot import exp
 
 from cdc.core.errors import ConfigurationError
-from cdc.core.table import Column, Kind, Table, TableName
+from cdc.core.table import NUMERIC, Column, Kind, Table, TableName
+from cdc.sinks.lake.history.shape import history_table
 from cdc.views.compiled import CompiledView, compile_view
 from cdc.views.definition import ViewDefinition
 from cdc.views.explanation import explain
@@ -154,6 +155,29 @@ OF_THE_TIME = [
 def test_a_text_that_spark_takes_for_the_present_is_refused(sql: str) -> None:
     with pytest.raises(ConfigurationError, match="it depends on when the view is computed"):
         compiled(sql)
+
+
+LATER = history_table(replace(A, columns=(*A.columns, Column("d", Kind.DOUBLE, type=NUMERIC, chosen="double"))), 2)
+OF_NUMERICS = [
+    ("SELECT x AS id, sum(m) AS v FROM a GROUP BY x", ["m is a numeric without a precision, text in the lake"]),
+    (
+        "SELECT id, avg(v) AS v FROM (SELECT x AS id, m * 2 AS v FROM a UNION ALL SELECT x, d FROM a_history_2)"
+        " GROUP BY id",
+        ["m is a numeric without", "d is followed as double"],
+    ),
+    ("SELECT x AS id, sum(if(m > 1, f, CAST(m AS DOUBLE))) AS v FROM a GROUP BY x", []),
+]
+
+
+@pytest.mark.parametrize(("sql", "causes"), OF_NUMERICS)
+def test_a_sum_of_numerics_says_what_they_are_in_the_lake(sql: str, causes: list[str]) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        compile_view(ViewDefinition.of("shop.v", sql, ["id"]), {**TABLES, LATER.name: LATER})
+    assert [cause for cause in causes if cause not in error.value.what] == []
+    columns = [cause[0] for cause in causes]
+    choices = [f'source.column_types: {{public.a: {{{column}: "decimal(38,9)"}}}}' for column in columns]
+    follow = ", ".join(f"follow it as a decimal: {choice}" for choice in choices)
+    assert error.value.what.endswith(follow or "add decimals, CAST(… AS DECIMAL(38, 9))")
 
 
 ACCEPTED = [

@@ -1,7 +1,9 @@
 """One view's trouble stops that view; what is filled stays so; nothing stays on disk that nobody reads."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from py4j.protocol import Py4JError
@@ -9,10 +11,13 @@ from py4j.protocol import Py4JError
 from cdc.core.errors import UnreachableError
 from cdc.core.table import TableName
 from cdc.core.waiting import Deadline
+from cdc.sinks.lake.feed.change_cache import ChangeCache
+from cdc.sinks.lake.metadata.cuts import Cut
 from cdc.sinks.lake.table import copied_rows
 from cdc.sinks.lake.table.compact import compact_files
 from cdc.views.compiled import CompiledView, compile_view
 from cdc.views.definition import ViewDefinition
+from cdc.views.keeper import KeeperHooks, ViewKeeper
 from cdc.views.order import sort_readable, split_readable
 from cdc.views.refresh.lake_tables import TablesAtCut
 from cdc.views.refresh.refresh import refresh
@@ -110,6 +115,53 @@ def test_a_table_that_cannot_be_read_stops_its_views(tmp_path: Path, monkeypatch
     kept.restart()
     put_customers(kept, 3)
     assert not [*kept.differences(kept.keeper.bring(kept.source.cut()))]
+
+
+def test_a_stopped_view_is_tried_again_where_its_table_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = KeptWithoutSpark(tmp_path, TABLES, [NAMES, COUNTS])
+    put_customers(kept, 1)
+    with monkeypatch.context() as patched:
+        patched.setattr("cdc.views.keeper.compile_view", Mock(side_effect=ValueError("no such thing")))
+        kept.keeper.bring(kept.source.cut())
+        put_customers(kept, 2)
+        kept.keeper.bring(kept.source.cut())
+    assert [line.split(" is kept")[0] for line in kept.said] == ["view sales.names", "view sales.counts"]
+    put_customers(kept, 3)
+    cut = kept.keeper.bring(kept.source.cut())
+    # nothing but rows has changed: it waits
+    assert "no such thing" in stop_of(kept, NAMES)
+    kept.source.copy(ORDERS, anew=True)
+    cut = kept.keeper.bring(kept.source.cut())
+    assert "no such thing" in stop_of(kept, NAMES)
+    assert kept.rows(COUNTS, cut) == kept.recompute(COUNTS, cut)
+
+
+def test_a_view_that_is_defined_anew_at_a_cut_is_computed_anew(tmp_path: Path) -> None:
+    """As where a history goes on in another table, which its views read from that cut on."""
+    kept, asked = KeptWithoutSpark(tmp_path, TABLES, [NAMES, COUNTS]), list[int]()
+    other = ViewDefinition.of(str(NAMES.name), "SELECT id, upper(name) AS name FROM customers", ["id"])
+
+    def define(cut: Cut) -> list[ViewDefinition]:
+        asked.append(cut.position.end_offset)
+        return [NAMES if "public.more" not in cut.versions else other, COUNTS]
+
+    kept.keeper = ViewKeeper(
+        kept.spark, kept.store, kept.kept, KeeperHooks(kept.said.append, ChangeCache(0), define=define)
+    )
+    put_customers(kept, 1)
+    for _ in range(2):
+        first = kept.keeper.bring(kept.source.cut())
+        put_customers(kept, 2)
+    last = kept.source.cut()
+    there = replace(last, versions={**last.versions, "public.more": 1}, ids={**last.ids, "public.more": "x"})
+    cut = kept.keeper.bring(there)
+    assert [row["name"] for row in kept.rows(other, cut)] == ["A", "A"]
+    assert kept.rows(COUNTS, cut) == kept.recompute(COUNTS, cut)
+    # once for each set of tables
+    assert len(asked) == 2
+    assert first.versions[str(NAMES.name)] != cut.versions[str(NAMES.name)]
 
 
 def test_a_statement_that_nobody_can_read_is_refused_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,7 +140,7 @@ def test_columns_are_followed_through_views_and_histories() -> None:
     assert told("SELECT id, m AS amount, list FROM t", "SELECT id FROM shop.v0 WHERE amount > 1") == ["m: >"]
     history = history_table(TABLE)
     (notice,) = notices("SELECT id FROM t_history WHERE m > 1", tables={T: TABLE, history.name: history})
-    assert (str(notice.table), str(notice.followed)) == ("public.t_history", "public.t")
+    assert str(notice.table.name) == "public.t_history"
     assert notice.remedy.endswith('source.column_types: {public.t: {m: "decimal(38,9)"}}')
 
 

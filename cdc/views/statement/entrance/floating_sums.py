@@ -5,20 +5,21 @@ may have no right digit at all.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope
 
 from cdc.columns.values.spark_types import spark_type
-from cdc.core.table import Column, Kind
+from cdc.core.table import Column, Kind, Table
 from cdc.views.statement.dialect.registry import kind_of
 from cdc.views.statement.entrance.admission import Refused, refuse
 from cdc.views.statement.entrance.determined import RowIdentity
 from cdc.views.statement.entrance.ties import is_total
 from cdc.views.statement.lineage import Lineage
 from cdc.views.statement.statement import Statement
+from cdc.views.text_columns.meanings import Meaning, find_addition_meaning
 
 _SUMS: Final = (exp.Sum, exp.Avg, "mean", "try_sum", "try_avg")
 _MOMENTS: Final = (
@@ -47,8 +48,9 @@ _SAME: Final = (
     *(exp.Bracket, exp.ArgMax, exp.ArgMin, "zeroifnull", "nullifzero", "positive", "pmod", "bround", "try_sum"),
 )
 """Functions whose value is of the type of their arguments."""
-_ADDED: Final = "the order of addition decides the last digits: add decimals, CAST(… AS DECIMAL(38, 9))"
-_MEASURED: Final = "the order of addition decides the last digits: write it by sum() of decimals"
+_LAST_DIGITS: Final = "the order of addition decides the last digits"
+_ADDED: Final = f"{_LAST_DIGITS}: add decimals, CAST(… AS DECIMAL(38, 9))"
+_MEASURED: Final = f"{_LAST_DIGITS}: write it by sum() of decimals"
 
 
 def find_floating_sums(statement: Statement, lineage: Lineage) -> Iterator[Refused]:
@@ -61,7 +63,16 @@ def find_floating_sums(statement: Statement, lineage: Lineage) -> Iterator[Refus
                 if kind_of(node) in _MOMENTS:
                     yield refuse(node, "", _MEASURED)
                 elif kind_of(node) in _SUMS and types.may_be_floating(scope, _argument(node)):
-                    yield refuse(node, "", _ADDED)
+                    yield _refuse_added(node, types.find_numerics(scope, _argument(node)))
+
+
+def _refuse_added(node: exp.Expr, numerics: Mapping[tuple[Table, Column], Meaning]) -> Refused:
+    """Refuse a sum; by what its numerics are in the lake, if it has any that are no decimals there."""
+    if not numerics:
+        return refuse(node, "", _ADDED)
+    causes = [f"{table.name}.{column.name} {meaning.what}" for (table, column), meaning in numerics.items()]
+    remedies = [meaning.write_remedy(table, column.name) for (table, column), meaning in numerics.items()]
+    return refuse(node, "", f"{', '.join(causes)}, added as doubles, and {_LAST_DIGITS}: {', '.join(remedies)}")
 
 
 def _is_in_order(identity: RowIdentity, scope: Scope, node: exp.Expr) -> bool:
@@ -138,9 +149,28 @@ class _Types:
             for inner, value in self._outputs(source, column.name):
                 for each in value.find_all(exp.Column):
                     yield from self._bases(inner, each)
-        elif use := self._statement.uses.get(id(source)):
-            table = self._statement.tables[use.table]
-            yield from (each for each in table.columns if each.name.lower() == column.name.lower())
+        elif found := self._find_base(source, column):
+            yield found[1]
+
+    def _find_base(self, source: object, column: exp.Column) -> tuple[Table, Column] | None:
+        use = self._statement.uses.get(id(source))
+        if use is None:
+            return None
+        table = self._statement.tables[use.table]
+        return next(((table, each) for each in table.columns if each.name.lower() == column.name.lower()), None)
+
+    def find_numerics(self, scope: Scope, value: exp.Expr) -> Mapping[tuple[Table, Column], Meaning]:
+        """The numerics in a value that are no decimals in the lake; without those that it casts or compares."""
+        found = dict[tuple[Table, Column], Meaning]()
+        for column in value.walk(prune=lambda node: isinstance(node, exp.Cast | exp.Predicate)):
+            source = _find_source(scope, column.table) if isinstance(column, exp.Column) else None
+            if isinstance(source, Scope):
+                for inner, output in self._outputs(source, column.name):
+                    found |= self.find_numerics(inner, output)
+            elif isinstance(column, exp.Column) and (base := self._find_base(source, column)):
+                meaning = find_addition_meaning(base[1])
+                found |= {base: meaning} if meaning else {}
+        return found
 
     def _outputs(self, scope: Scope, name: str) -> Iterator[tuple[Scope, exp.Expr]]:
         """The expressions that give an output column of a query, one for each branch of a UNION."""
