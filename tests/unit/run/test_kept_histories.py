@@ -36,6 +36,19 @@ def test_a_view_that_reads_an_ended_epoch_only_is_told(tmp_path: Path) -> None:
     assert describe_stopped_histories(settings, tracked.follower) == []
 
 
+def test_windows_that_closed_by_an_ended_epoch_are_told_with_what_helps(tmp_path: Path) -> None:
+    tracked, (shape, row) = TrackedLake(in_folder(tmp_path)), NEW_EPOCH["text"]
+    view = {"key": ["minute"], "sql": "SELECT window.start AS minute FROM things GROUP BY window(at, '1 minute')"}
+    views, closing = {"a.minutes": view}, {"a.minutes": {**view, "final_after": "1 minute"}}
+    tracked.copy_again(shape, [row], 3)
+    [told] = describe_history_problems(settings_of(tracked, history=["public.things"], views=closing), tracked.follower)
+    assert str(told).startswith("view a.minutes reads an ended part of the history of public.things, which goes on in ")
+    assert "leave final_after out" in str(told)
+    # as told
+    settings = settings_of(tracked, history=["public.things"], views=views)
+    assert describe_history_problems(settings, tracked.follower) == []
+
+
 def test_a_stopped_history_is_a_problem_until_it_goes_on(tmp_path: Path) -> None:
     tracked = TrackedLake(in_folder(tmp_path))
     settings = settings_of(tracked, history=["public.things"])
