@@ -56,6 +56,9 @@ def token(connection: Connection) -> str:
     return take_token(connection)
 
 
-def wait(token: str, follower: str, *, seconds: float = WAIT_SECONDS, config: Config = CONFIG) -> str:
-    """Wait until readers of a follower see everything up to a token; returns the LSN that they see."""
-    return wait_for_token(load(Path(config)), follower, token, seconds)
+def wait(token: str, follower: str, *names: str, seconds: float = WAIT_SECONDS, config: Config = CONFIG) -> str:
+    """Wait until readers of a follower see everything up to a token; returns the LSN that they see.
+
+    `names`: the tables and views that they read, `schema.table` each; all that the follower holds without any.
+    """
+    return wait_for_token(load(Path(config)), follower, token, seconds, list(map(TableName.parse, names)))

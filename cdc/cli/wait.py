@@ -7,6 +7,7 @@ import typer
 from cdc.cli import output
 from cdc.cli.invocation import Invocation
 from cdc.cli.options import Json
+from cdc.core.table import TableName
 
 
 def register(app: typer.Typer) -> None:
@@ -17,6 +18,9 @@ def wait(
     context: typer.Context,
     token: Annotated[str, typer.Option(help="An LSN of the source: `cdc.token(connection)` after a commit.")],
     follower: Annotated[str, typer.Option("--follower", "-f", help="Whose readers are to see it.")],
+    table: Annotated[
+        list[str] | None, typer.Option(help="What they read, a table or view; all that the follower holds without any.")
+    ] = None,
     seconds: Annotated[float, typer.Option(help="Give up after so many seconds.")] = 30.0,
     json: Json = False,
 ) -> None:
@@ -24,7 +28,7 @@ def wait(
     settings = Invocation.of(context).settings
     from cdc.run.read.tokens import wait_for_token
 
-    reached = wait_for_token(settings, follower, token, seconds)
+    reached = wait_for_token(settings, follower, token, seconds, list(map(TableName.parse, table or ())))
     if json:
         output.as_json({"follower": follower, "token": token, "shown": reached})
     else:

@@ -16,7 +16,7 @@ from cdc.core.selection import Selection, is_pattern
 from cdc.core.settings import Finding, Settings, finding_error, findings_error
 from cdc.core.table import Table, TableName
 from cdc.log.settings import LogSettings
-from cdc.sinks.lake.history.shape import find_tracked
+from cdc.sinks.lake.history.shape import find_tracked, is_history
 from cdc.sinks.lake.settings import DeltaSettings
 from cdc.sinks.latest.settings import LatestSettings
 from cdc.sinks.opensearch.settings import ClusterSettings
@@ -103,8 +103,11 @@ class PipelineSettings(Settings):
     def holds_table(self, follower: str, table: Table) -> bool:
         """Does the follower hold this table?
 
-        A table that only a pattern names counts as left out if this kind of follower cannot hold it.
+        A table that only a pattern names counts as left out if this kind of follower cannot hold it. So does a history
+        that the file names no more, and the lake's cuts name until the next one.
         """
+        if is_history(table) and not find_tracked(table.name, self.histories):
+            return False
         is_named = table.name in self.selection.names or self.is_view(table.name)
         fits = is_named or refusal(self.followers[follower], table) is None
         return self.holds(follower, table.name) and fits

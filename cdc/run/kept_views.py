@@ -16,6 +16,7 @@ from cdc.run.pipeline import lake_of, view_store
 from cdc.run.spark.errors import check_spark
 from cdc.run.trouble_log import open_trouble_log
 from cdc.run.view_definitions import define_present_views, define_views
+from cdc.run.waiting_views import describe_waiting_views
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.metadata.cuts import Cut, Cuts
@@ -25,7 +26,6 @@ from cdc.views.explanation import Explanation, explain
 from cdc.views.keeper import KeeperHooks, ViewKeeper
 from cdc.views.kept_view import KeptView
 from cdc.views.order import sort_readable, sort_views, split_readable
-from cdc.views.statement.final_windows import list_read_tables
 from cdc.views.store import ViewStore
 
 
@@ -93,25 +93,8 @@ def describe_stopped_views(settings: PipelineSettings, but_for: Collection[Table
         for name, stop in stops.items()
         if stop
     ]
-    return stopped + _describe_waiting_views(settings, store)
-
-
-def _describe_waiting_views(settings: PipelineSettings, store: ViewStore) -> list[PreconditionError]:
     cut = store.table_cuts.last()
-    if cut is None:
-        return []
-    there = {*cut.versions, *settings.views}
-    waits = {
-        view.name: next((name for name in list_read_tables(view) if str(name) not in there), None)
-        for view in split_readable(define_present_views(settings))[0]
-    }
-    return [
-        PreconditionError(
-            f"view {view} waits for {name}, which is in no cut", "name it in source.tables, or correct the view's sql"
-        )
-        for view, name in waits.items()
-        if name
-    ]
+    return stopped + (describe_waiting_views(settings, cut) if cut else [])
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,11 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 
-from cdc.run.pipeline import lake_of
+from cdc import programs
+from cdc.run.pipeline import lake_of, select_followers
 from cdc.sinks.lake.metadata.cuts import Cuts
 from cdc.sinks.lake.settings import SCHEME
+from tests.servers.second_paths.everything import Column, check_changes
 from tests.support.cdc_inprocess import bootstrap
 from tests.support.cdc_subprocess import cdc, started
 from tests.support.cluster_fixture import Cluster
@@ -45,20 +47,31 @@ views:
     key: [order_id, line]
     # no key leads to a rank: the workers compute all of it
     sql: SELECT order_id, line, rank() OVER (ORDER BY order_id, line) AS place FROM public.items
+  public.minutes:
+    key: [minute]
+    final_after: 1 minute
+    sql: SELECT window.start AS minute, count(*) AS n FROM orders GROUP BY window(at, '1 minute')
 """
-MATCHES = """  matches:
+FURTHER = """  matches:
     kind: percolator
     url: {url}
     queries: {{table: public.searches, column: query}}
     tables: [public.orders]
+  found:
+    kind: search
+    url: {url}
+    tables: [public.searches, public.totals]
+  newest:
+    kind: latest
+    tables: [public.searches, public.totals]
 """
 
 
 def derive(pipeline: Pipeline) -> None:
-    """Add a table, a history, two views and saved searches."""
-    matches = MATCHES.format(url=pipeline.servers.values.search_url)
+    """Add a table, a history, views, and a follower of each other kind."""
+    further = FURTHER.format(url=pipeline.servers.values.search_url)
     pipeline.configure(f"- {ITEMS}\n", f"- {ITEMS}\n    - {SEARCHES}\n")
-    pipeline.configure("followers:\n", f"{DERIVED}followers:\n{matches}")
+    pipeline.configure("followers:\n", f"{DERIVED}followers:\n{further}")
 
 
 def move_to(cluster: Cluster, pipeline: Pipeline) -> None:
@@ -97,7 +110,12 @@ def check_commands(lines: list[str]) -> None:
 
 
 def test_copied_followed_killed_and_verified(
-    make_pipeline: MakePipeline, s3_server: S3Server, cluster: Cluster, spark: SparkSession
+    make_pipeline: MakePipeline,
+    s3_server: S3Server,
+    cluster: Cluster,
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The last part is followed on a cluster, whose executors have the keys from nowhere but their tasks."""
     pipeline = make_pipeline(*SCHEMA, *STATEMENTS, tables=(ORDERS, ITEMS), lake_only=True, folder_name=ODD_NAME)
@@ -107,11 +125,28 @@ def test_copied_followed_killed_and_verified(
     with writes(work, CHANGES):
         kill(pipeline, "follow", "a table has a new commit", Commits(lake / "public/orders"))
     work.write(100)
+    pipeline.set_environ(monkeypatch)
+    cut = programs.cut(ORDERS, config=pipeline.config)
     derive(pipeline)
     move_to(cluster, pipeline)
     joined = cdc(pipeline, "bootstrap")
     assert joined.returncode == 0, joined.stdout + joined.stderr
     work.write(100)
+    token = programs.token(pipeline.connection)
+    submit(pipeline)
+    # as a command: its session, not the tests', is told of the store; the workers compare
+    ended = cdc(pipeline, "verify", "--json")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert json.loads(ended.stdout)["equal"], ended.stdout
+    wait_everywhere(pipeline, token)
+    options = delta_rs_options(s3_server.access)
+    check_changes(pipeline, spark, cut, Column(ORDERS, "customer"), tmp_path / "changes", options)
+    check_readers(pipeline, s3_server)
+    check_secrets(pipeline, lake)
+
+
+def submit(pipeline: Pipeline) -> None:
+    """All of it catches up on the cluster."""
     with started(pipeline, "submit", "--until-caught-up") as running:
         running.wait_for("lake: ")
         check_commands(commands())
@@ -119,12 +154,12 @@ def test_copied_followed_killed_and_verified(
         assert running.ended == 0, running.said
         # of log4j, say, of a path that is no pattern
         assert "ERROR" not in running.said
-    # as a command: its session, not the tests', is told of the store; the workers compare
-    ended = cdc(pipeline, "verify", "--json")
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert json.loads(ended.stdout)["equal"], ended.stdout
-    check_readers(pipeline, s3_server)
-    check_secrets(pipeline, lake)
+
+
+def wait_everywhere(pipeline: Pipeline, token: str) -> None:
+    """The readers of every follower, which has caught up, see what was written before the token."""
+    for follower in select_followers(pipeline.settings, ()):
+        programs.wait(token, follower, seconds=1, config=pipeline.config)
 
 
 def check_readers(pipeline: Pipeline, server: S3Server) -> None:

@@ -30,7 +30,7 @@ from cdc.sinks.opensearch.layout import index_name
 from cdc.sinks.search.settings import SearchSettings
 from tests.support.cdc_inprocess import bootstrap, catch_up, following
 from tests.support.cluster_fixture import Cluster
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.pipelines import NO_BLANK, MakePipeline, Pipeline
 from tests.support.waiting import until
 
 ACCOUNTS, TOTAL = 20, 2000
@@ -85,7 +85,7 @@ def read_sums(pipeline: Pipeline) -> set[str]:
 def test_the_sum_is_right_at_every_cut(
     make_pipeline: MakePipeline, spark: SparkSession, environ: Callable[[Pipeline], None]
 ) -> None:
-    pipeline = make_pipeline(*BANK, tables=(SAVINGS, CHECKING), lake_only=True)
+    pipeline = make_pipeline(*BANK, tables=(SAVINGS, CHECKING), lake_only=True, folder_name=NO_BLANK)
     bootstrap(pipeline, spark)
     environ(pipeline)
     done, began = threading.Event(), datetime.now(UTC)
@@ -128,7 +128,8 @@ CLIENTS, WRITES = int(os.environ.get("CDC_TEST_CLIENTS", "10")), int(os.environ.
 def test_clients_read_their_own_writes(
     make_pipeline: MakePipeline, spark: SparkSession, environ: Callable[[Pipeline], None]
 ) -> None:
-    pipeline = make_pipeline("CREATE TABLE notes (id int PRIMARY KEY, text text)", tables=("public.notes",))
+    notes = "CREATE TABLE notes (id int PRIMARY KEY, text text)"
+    pipeline = make_pipeline(notes, tables=("public.notes",), folder_name=NO_BLANK)
     pipeline.configure("followers:\n", SEEN + "followers:\n")
     bootstrap(pipeline, spark)
     environ(pipeline)

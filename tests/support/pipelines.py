@@ -38,12 +38,20 @@ class Pipeline:
         for statement in statements:
             self.connection.execute(statement.encode())
 
+    def set_environ(self, patched: pytest.MonkeyPatch) -> None:
+        """Give this process what the configuration file refers to."""
+        for name, value in self.environ.items():
+            patched.setenv(name, value)
+
     def configure(self, old: str, new: str) -> None:
         """Change the configuration file's text."""
         text = self.config.read_text()
         assert old in text
         self.config.write_text(text.replace(old, new))
 
+
+NO_BLANK = "_plain"
+"""The end of a folder's name for what cannot read a path with a blank."""
 
 MakePipeline = Callable[..., Pipeline]
 
@@ -75,7 +83,7 @@ def make_pipeline(servers: Servers, tmp_path: Path, quicker: None) -> Iterator[M
 
     `dbname`: what a database's name ends with, `made_with`: further words of its CREATE DATABASE. `lake_only`: nothing
     follows the lake, which saves half of the time where only the capture matters. `beside`: a pipeline on whose
-    database it is. `folder_name`: what its folder's name ends with.
+    database it is. `folder_name`: what its folder's name ends with, by default something with a blank.
     """
     with pipelines(servers, tmp_path) as make:
         yield make
@@ -106,7 +114,7 @@ def pipelines(servers: Servers, folder: Path) -> Iterator[MakePipeline]:
         made_with: str = "",
         lake_only: bool = False,
         beside: Pipeline | None = None,
-        folder_name: str = "",
+        folder_name: str = " of a test",
     ) -> Pipeline:
         name = f"t{secrets.token_hex(5)}"
         database = beside.settings.source.dbname if beside else f"{name}{dbname}"

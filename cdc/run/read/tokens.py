@@ -4,7 +4,8 @@ The idea is that of *Designing Data-Intensive Applications*, chapter 5 (second e
 the client remembers the position of its last write, and a replica that is behind that position is waited for.
 """
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -16,11 +17,16 @@ from cdc.connect.source import connection as source
 from cdc.connect.source.heartbeat import write_heartbeat
 from cdc.core.errors import ConfigurationError, PreconditionError, UnreachableError
 from cdc.core.position import Lsn, Position, format_lsn, parse_lsn
-from cdc.core.waiting import wait_until
+from cdc.core.table import TableName
+from cdc.core.waiting import Deadline, wait_until
 from cdc.run.pipeline import delta_follower, fed_followers, view_store
+from cdc.run.read.shown_tables import ShownTables
 
 POLL_SECONDS: Final = 0.05
 """Pause between two looks at the follower; a look reads a small file, or asks the index for one document."""
+MOST_SHOWN: Final = 3
+"""Names of tables in one line."""
+ReadPosition = Callable[[], Position | None]
 
 
 def take_token(connection: Connection) -> str:
@@ -38,27 +44,48 @@ def take_token(connection: Connection) -> str:
     return str(row[0])
 
 
-def wait_for_token(settings: PipelineSettings, follower: str, token: str, seconds: float) -> str:
+def wait_for_token(
+    settings: PipelineSettings, follower: str, token: str, seconds: float, tables: Sequence[TableName] = ()
+) -> str:
     """Wait until a follower shows everything up to a token; returns the LSN that it shows.
 
     Shown is what a reader sees: in an index, after its refresh. A follower may show more than the token, and for a
-    moment a commit that the source itself does not show yet, since the log has it when it is written.
+    moment a commit that the source itself does not show yet, since the log has it when it is written. `tables`: those
+    that the reader reads, views among them; all that the follower holds without any.
 
-    Raises ConfigurationError for an unknown follower or a text that is no token, UnreachableError when it takes longer.
+    Raises ConfigurationError for an unknown follower, a table that it does not hold, or a text that is no token,
+    PreconditionError when one of the tables has stopped, UnreachableError when it takes longer.
     """
     wanted, read = _parse_token(token), _position_reader(settings, follower)
+    deadline = Deadline(seconds)
     if not _has_reached(read(), wanted):
         _write_beat(settings)
     if not wait_until(lambda: _has_reached(read(), wanted), seconds, POLL_SECONDS):
         at = read()
         stands = f"is at {format_lsn(at.lsn)}" if at else "has no position yet"
-        raise UnreachableError(
-            f"{follower} {stands}, and has not shown {token} within {seconds:g} s",
-            "see `cdc status`; is `cdc follow` running?",
-        )
-    reached = read()
-    assert reached is not None
-    return format_lsn(reached.lsn)
+        raise _too_late(f"{follower} {stands}, and has not shown {token} within {seconds:g} s")
+    return _wait_for_tables(ShownTables(settings, follower, tables), follower, read, wanted, deadline)
+
+
+def _wait_for_tables(shown: ShownTables, follower: str, read: ReadPosition, wanted: Lsn, deadline: Deadline) -> str:
+    """Wait until the follower shows its tables, too, as of a position behind the token; returns that one's LSN."""
+    is_asked = False
+    while True:
+        reached = read()
+        hidden = shown.find_hidden(reached, wanted) if reached else []
+        if reached and not hidden:
+            return format_lsn(reached.lsn)
+        if not is_asked or deadline.is_past:
+            shown.check_stops(hidden)
+            is_asked = True
+        if deadline.is_past:
+            names = ", ".join(map(str, hidden[:MOST_SHOWN]))
+            raise _too_late(f"{follower} has {format_lsn(wanted)}, but for {names}, which are filled or copied again")
+        time.sleep(POLL_SECONDS)
+
+
+def _too_late(what: str) -> UnreachableError:
+    return UnreachableError(what, "see `cdc status`; is `cdc follow` running?")
 
 
 def _has_reached(position: Position | None, wanted: Lsn) -> bool:
@@ -83,7 +110,7 @@ def _parse_token(token: str) -> Lsn:
         ) from None
 
 
-def _position_reader(settings: PipelineSettings, follower: str) -> Callable[[], Position | None]:
+def _position_reader(settings: PipelineSettings, follower: str) -> ReadPosition:
     if follower == settings.delta[0]:
         return delta_follower(settings).position
     if follower == VIEWS and settings.views:

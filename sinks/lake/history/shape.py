@@ -53,6 +53,11 @@ def history_table(table: Table, epoch: int = 1) -> Table:
     return Table(history_name(table.name, epoch), columns, (*table.key, SEQUENCE))
 
 
+def is_history(table: Table) -> bool:
+    """Is this the table of a history, whether one is still asked for or not?"""
+    return table.columns[-len(FURTHER) :] == FURTHER and table.key[-1:] == (SEQUENCE,)
+
+
 def tracked_columns(history: Table) -> tuple[Column, ...]:
     """The columns of a history that are its table's, or were."""
     further = {column.name for column in FURTHER}

@@ -1,0 +1,63 @@
+"""The tables that a follower does not show as of its position: those that have stopped, or are copied again.
+
+Its position goes on without them, and their readers see older rows, or none. Who waits for an own write waits for its
+table, too.
+"""
+
+from collections.abc import Collection
+
+from cdc.config.settings import VIEWS, PipelineSettings
+from cdc.core.errors import ConfigurationError, PreconditionError
+from cdc.core.position import Lsn, Position
+from cdc.core.table import TableName
+from cdc.run.pipeline import delta_follower, fed_followers, view_store
+from cdc.sinks.lake.metadata.cuts import Cut
+
+REMEDY = "see `cdc status`; who reads other tables names those"
+
+
+class ShownTables:
+    """What readers of one follower see.
+
+    `only`: the tables and views that are asked for; all of the follower's if it is empty. Raises ConfigurationError for
+    one that the follower does not hold.
+    """
+
+    def __init__(self, settings: PipelineSettings, follower: str, only: Collection[TableName] = ()) -> None:
+        self._settings, self._follower = settings, follower
+        self._lake, self._views = delta_follower(settings), view_store(settings)
+        self._fed = fed_followers(None, settings).get(follower)
+        self._reads_views = follower == VIEWS or bool(self._fed and settings.holds_views(follower))
+        self._only = frozenset(only)
+        if unknown := sorted(self._only - set(self._list_held())):
+            raise ConfigurationError(f"{follower} does not hold {unknown[0]}", "see `cdc status`")
+
+    def find_hidden(self, position: Position, wanted: Lsn) -> list[TableName]:
+        """The tables of which readers do not see everything up to an LSN that the follower's position has reached."""
+        cuts = self._views.cuts if self._reads_views else self._lake.cuts
+        cuts.invalidate()
+        cut = cuts.find(position.end_offset)
+        held, stops = self._list_held(), self._fed.stops() if self._fed else {}
+        # a cut that the lake no longer has tells nothing: the follower's next position is waited for
+        return [name for name in held if cut is None or name in stops or not self._is_in(name, cut, wanted)]
+
+    def check_stops(self, hidden: Collection[TableName]) -> None:
+        """Raise PreconditionError if one of these tables has stopped, and nobody copies it again by himself."""
+        reasons = {name: stop.what for name, stop in (self._fed.stops() if self._fed else {}).items()}
+        # another one: what it has read of stops, it does not read again
+        stops = delta_follower(self._settings).tables.stops()
+        reasons |= {stop.name: str(stop) for stop in stops if not stop.copy}
+        for name in hidden:
+            if name in reasons:
+                raise PreconditionError(f"{self._follower} does not show {name} now: {reasons[name]}", REMEDY)
+
+    def _is_in(self, name: TableName, cut: Cut, wanted: Lsn) -> bool:
+        # a view that is computed as a whole shows an older cut for a while
+        return str(name) in cut.versions and self._views.shown_cut(cut, name).position.lsn >= wanted
+
+    def _list_held(self) -> list[TableName]:
+        settings, follower = self._settings, self._follower
+        views = [TableName.parse(name) for name in settings.views] if self._reads_views else []
+        tables = self._lake.tables.list_names() if follower != VIEWS else []
+        held = [name for name in (*tables, *views) if self._fed is None or settings.holds(follower, name)]
+        return [name for name in held if name in self._only] if self._only else held
