@@ -14,7 +14,7 @@ from tests.support.views.trials import make_trials, random_statement
 _AT_ONCE = 3
 """Statements of one query to Spark: the first ones often show it."""
 _HISTORIES = 3
-_MANY_HISTORIES = 200
+_MANY_HISTORIES = 600
 """For what few changes show; in DuckDB, which takes milliseconds."""
 
 

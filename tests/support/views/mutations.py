@@ -106,8 +106,6 @@ MUTATIONS: Final[Mapping[str, Callable[[Patch], None]]] = {
     "B7 texts joined in no order": _set(ties, "_is_sorted_by_value", lambda node: True),
     "B7 lists sorted by hand": _set(ties, "_COMPARED", None),
     "B7 V3 sums of doubles": _set(floating_sums, "_SUMS", ()),
-    "B7 V3 moments of doubles": _set(floating_sums, "_MOMENTS", ()),
-    "B7 lists that decide": _set(list_order._Finder, "check_clauses", lambda self, scope: None),
     "B7 lists whose order shows": _set(list_order, "_hides_order", lambda value, inside: True),
     "B8 names keep their letters": _set(parsing, "_fold", lambda part: part.name if part else ""),
     "B8 fields are in small letters": _set(literals, "spell", lambda identifier: identifier.name),
