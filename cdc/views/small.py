@@ -1,6 +1,6 @@
 """A whole view over small tables, computed by DuckDB in this process: Spark takes seconds, however few the rows are."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -29,24 +29,28 @@ def compute_small(
 ) -> tuple[Table, pa.Table] | None:
     """The view and its rows; None where Spark has to compute them.
 
-    That is where the statement is not proven to give the same in DuckDB, or its tables have more than `most_rows`
-    rows, and where a change of a table may touch every row, since that may be a join of all rows with all. Raises
-    PreconditionError as `describe_view`, ViewStoppedError when the key is not one.
+    That is where the statement is not proven to give the same in DuckDB, or has a column without a name, or its tables
+    have more than `most_rows` rows, and where a change of a table may touch every row, since that may be a join of all
+    rows with all. Raises PreconditionError as `describe_view`, ViewStoppedError when the key is not one.
     """
     if not isinstance(view.duckdb, DuckStatement) or view.plan.whole or not _are_small(view, lookups, most_rows):
+        return None
+    names = [name for name in view.statement.spell_outputs() if name is not None]
+    if len(names) < len(view.duckdb.types):
         return None
     rows = {view.names[name]: _read(view, name, lookups[name]) for name in view.tables}
     # an error there need not be one of the statement
     with suppress(duckdb.Error, pa.ArrowException):
-        table, result = _evaluate(view, view.duckdb, rows)
+        table, result = _evaluate(view, view.duckdb, names, rows)
         if problem := find_key_problem(result, table.key):
             raise ViewStoppedError(table.name, problem)
         return table, result
     return None
 
 
-def _evaluate(view: CompiledView, statement: DuckStatement, rows: Mapping[str, pa.Table]) -> tuple[Table, pa.Table]:
-    names = view.statement.tree.named_selects
+def _evaluate(
+    view: CompiledView, statement: DuckStatement, names: Sequence[str], rows: Mapping[str, pa.Table]
+) -> tuple[Table, pa.Table]:
     fields = [T.StructField(name, kind) for name, kind in zip(names, statement.types, strict=True)]
     table = describe_view(view.definition, T.StructType(fields), view.sources())
     return table, view.shape(table).conform(Evaluator().evaluate(statement.sql, rows))

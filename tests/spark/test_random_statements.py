@@ -21,7 +21,7 @@ from cdc.views.statement.entrance.functions import (
 from cdc.views.statement.entrance.nodes import KNOWN
 from cdc.views.statement.parsing import parse_query
 from tests.support.further import further
-from tests.support.views.trials import find_wrong
+from tests.support.views.trial_runs import find_wrong
 
 FIRST = int(os.environ.get("CDC_TEST_SEED", "0"))
 

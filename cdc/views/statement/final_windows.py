@@ -25,7 +25,7 @@ from cdc.sinks.lake.history.shape import (
     history_name,
 )
 from cdc.views.definition import ViewDefinition
-from cdc.views.statement.parsing import list_base_tables, list_tables, parse_query, refer_to
+from cdc.views.statement.parsing import list_base_tables, list_tables, parse_query, reading, refer_to
 from cdc.views.statement.statement import Reference, replace_places
 from cdc.views.statement.time_windows import TimeWindow, find_windows, parse_duration, read_window, source_of
 
@@ -58,6 +58,11 @@ def find_closing_window(view: ViewDefinition) -> ClosingWindow | None:
     label, final_after = str(view.name), parse_duration(view.final_after)
     if final_after is None:
         raise ConfigurationError(f"views.{label}: final_after: {view.final_after} is no duration", "as in: 10 minutes")
+    with reading(label):
+        return _find_closing_window(view, label, final_after)
+
+
+def _find_closing_window(view: ViewDefinition, label: str, final_after: int) -> ClosingWindow:
     tree = parse_query(label, view.sql)
     calls = {call.sql(): call for query in tree.find_all(exp.Select) for call in find_windows(query)}
     if len(calls) != 1:

@@ -107,7 +107,8 @@ class Lineage:
                     return NOWHERE
                 if isinstance(source, Scope):
                     return self.output(source, column.name)
-                use = self._statement.uses.get(id(source))
+                is_pivoted = isinstance(source, exp.Table) and source.args.get("pivots")
+                use = None if is_pivoted else self._statement.uses.get(id(source))
                 # LATERAL VIEW and its like make rows of their own
                 return frozenset([(use.alias, self._statement.column(use.alias, column.name).name)]) if use else NOWHERE
             # a correlated subquery names columns of the query around it

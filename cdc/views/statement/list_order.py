@@ -11,6 +11,7 @@ from sqlglot import exp
 from sqlglot.optimizer.scope import Scope
 
 from cdc.core.errors import ConfigurationError
+from cdc.views.statement.entrance.admission import refuse
 from cdc.views.statement.lineage import Lineage
 from cdc.views.statement.statement import Statement
 
@@ -126,8 +127,9 @@ class _Finder:
         return self._refuse(found) if found else _NONE
 
     def _refuse(self, value: exp.Expr) -> ListPaths:
+        what = value.sql(dialect="spark") + refuse(value, "", "").where
         raise ConfigurationError(
-            f"views.{self._view}: {value.sql(dialect='spark')} depends on the order in which collect_list takes rows",
+            f"views.{self._view}: {what} depends on the order in which collect_list takes rows",
             "sort its list: sort_array(collect_list(…))",
         )
 

@@ -1,26 +1,24 @@
 """A statement's tree in the form that the analysis reads: fewer forms than a user may write, with the same meaning.
 
-Only the tree changes; Spark runs the user's text. LIMIT and its like are then in a SELECT only, hints are gone, chains
-of AND and OR are no deeper than they must be, and a star in a function is written out.
+Only the tree changes; Spark runs the user's text. LIMIT and its like are then in a SELECT only, chains of
+AND and OR are no deeper than they must be, and a star in a function is written out.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
+from cdc.views.statement.written_names import ColumnsOf, spell_columns
+
 _CUTS: Final = ("limit", "offset")
 _ROW: Final = "rows"
 _LONGEST_CHAIN: Final = 8
-ColumnsOf = Callable[[exp.Table], Sequence[str]]
 
 
 def normalize(tree: exp.Query) -> exp.Query:
     """The tree as parsed, in that form."""
-    for query in [*tree.find_all(exp.Select)]:
-        # a hint is advice to Spark, and means nothing
-        query.set("hint", None)
     for chain in [*tree.find_all(exp.And, exp.Or)]:
         if type(chain.parent) is not type(chain):
             _balance(chain)
@@ -73,7 +71,7 @@ def _wrap(tree: exp.Query, node: exp.Expr) -> exp.Query:
 def expand_stars(tree: exp.Query, columns_of: ColumnsOf) -> None:
     """Write a star in a function, `struct(o.*)`, as the columns that it stands for, where these are certain.
 
-    The tree is qualified: a star among the outputs is written out already. `columns_of`: those of a table.
+    The tree is qualified: a star among the outputs is written out already. Fields of a struct get the columns' names.
     """
     for scope in traverse_scope(tree):
         query = scope.expression
@@ -82,7 +80,14 @@ def expand_stars(tree: exp.Query, columns_of: ColumnsOf) -> None:
                 columns = _columns_of(scope, star, columns_of)
                 holder = _holder(star)
                 if columns is not None and holder.parent is not None and holder.arg_key == "expressions":
-                    holder.replace(columns)
+                    _replace_star(holder, columns)
+
+
+def _replace_star(holder: exp.Expr, columns: Sequence[tuple[str | None, exp.Column]]) -> None:
+    if not isinstance(holder.parent, exp.Struct):
+        holder.replace([column for _, column in columns])
+    elif all(name is not None for name, _ in columns):
+        holder.replace([exp.PropertyEQ(this=exp.to_identifier(name), expression=column) for name, column in columns])
 
 
 def find_stars(query: exp.Select) -> Iterator[exp.Star]:
@@ -109,19 +114,19 @@ def _merges_columns(query: exp.Select) -> bool:
     return any(join.args.get("using") or join.meta.get("joined by names") for join in query.args.get("joins") or [])
 
 
-def _columns_of(scope: Scope, star: exp.Star, tables: ColumnsOf) -> list[exp.Column] | None:
+def _columns_of(scope: Scope, star: exp.Star, tables: ColumnsOf) -> list[tuple[str | None, exp.Column]] | None:
     if any(value for value in star.args.values()):
         return None
     holder, names = _holder(star), _names_in_from(scope.expression)
     wanted = [holder.table] if isinstance(holder, exp.Column) else names
     if holder is not star and holder.args.get("db"):
         return None
-    found = list[exp.Column]()
+    found = list[tuple[str | None, exp.Column]]()
     for name in wanted:
         columns = _outputs_of(scope.sources, name, tables)
         if columns is None or name not in names:
             return None
-        found += [exp.column(column, table=name) for column in columns]
+        found += [(spelled, exp.column(column, table=name)) for column, spelled in columns]
     return found
 
 
@@ -131,11 +136,13 @@ def _names_in_from(query: exp.Expr) -> list[str]:
     return [*([first.this.alias_or_name] if first else []), *shown]
 
 
-def _outputs_of(sources: Mapping[str, object], name: str, tables: ColumnsOf) -> Sequence[str] | None:
+def _outputs_of(sources: Mapping[str, object], name: str, tables: ColumnsOf) -> list[tuple[str, str | None]] | None:
+    """The columns of a name in FROM, and as Spark spells them."""
     source = sources.get(name)
     if isinstance(source, exp.Table) and not source.args.get("pivots"):
-        return tables(source)
+        return [(column.lower(), column) for column in tables(source)]
     if isinstance(source, Scope) and isinstance(source.expression, exp.Query):
         names = source.expression.named_selects
-        return None if "*" in names or len({*names}) < len(names) else names
+        is_certain = "*" not in names and len({*names}) == len(names)
+        return [*zip(names, spell_columns(source, tables), strict=True)] if is_certain else None
     return None

@@ -24,6 +24,7 @@ from cdc.views.statement.normal_form import expand_stars, find_all_stars, normal
 from cdc.views.statement.statement import Qualifier, Reference, Statement
 from cdc.views.statement.time_windows import expand_windows
 from cdc.views.statement.using import correct_joins, mark_joins
+from cdc.views.statement.written_names import note_names
 
 _LOG = logging.getLogger(__name__)
 DIALECT: Final = "spark"
@@ -66,7 +67,7 @@ def _parse_statement(view: str, sql: str, tables: Mapping[TableName, Table]) -> 
     tree = _qualify(view, tree, tables.values())
     _check_branches(view, tree)
     uses = _name_uses(tree, known)
-    expand_stars(tree, lambda table: [c.name.lower() for c in tables[uses[id(table)].table].columns])
+    expand_stars(tree, lambda table: tables[uses[id(table)].table].column_names)
     left = [refuse(star, "", "it stands for columns that are not certain") for star in find_all_stars(tree)]
     admission = replace(admission, opaque=[*admission.opaque, *left])
     return Statement(sql, tree, tables, uses, references, qualifiers, admission)
@@ -76,6 +77,7 @@ def _qualify(view: str, tree: exp.Query, tables: Iterable[Table]) -> exp.Query:
     """The tree with the table of every column, and common table expressions inlined."""
     expand_windows(tree)
     wrap_renamed(tree)
+    note_names(tree)
     mark_joins(tree)
     schema: dict[str, object] = {}
     for table in tables:
@@ -152,7 +154,14 @@ def _parse_query(view: str, sql: str) -> exp.Query:
         _refuse(view, str(error))
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         _refuse(view, "it is no single SELECT")
+    drop_hints(trees[0])
     return trees[0]
+
+
+def drop_hints(tree: exp.Query) -> None:
+    """A hint is advice to Spark, and means nothing: `/*+ BROADCAST(o) */` names no table."""
+    for query in [*tree.find_all(exp.Select)]:
+        query.set("hint", None)
 
 
 def _tokenize(sql: str) -> list[Token]:

@@ -8,6 +8,7 @@ from sqlglot import exp
 from cdc.core.table import Column, Table, TableName
 from cdc.views.plan import TableUse
 from cdc.views.statement.entrance.admission import Admission
+from cdc.views.statement.written_names import spell_outputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,10 @@ class Statement:
         """A column of the table that is used under this alias."""
         use = next(use for use in self.uses.values() if use.alias == alias)
         return next(column for column in self.tables[use.table].columns if column.name.lower() == name.lower())
+
+    def spell_outputs(self) -> list[str | None]:
+        """The names that Spark gives the result's columns; None where only Spark knows."""
+        return spell_outputs(self.tree, lambda table: self.tables[self.uses[id(table)].table].column_names)
 
     @property
     def table_names(self) -> frozenset[TableName]:

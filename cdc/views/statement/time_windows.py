@@ -72,7 +72,7 @@ def write_duration(microseconds: int) -> str:
 
 def read_window(call: exp.Anonymous) -> TimeWindow | None:
     """The windows that a call of `window` names; None of `session_window`, or where its durations cannot be read."""
-    if call.name.lower() != "window":
+    if call.name.lower() != "window" or not call.expressions:
         return None
     at, *texts = call.expressions
     durations = [parse_duration(each.name) if each.is_string else None for each in texts]

@@ -1,6 +1,7 @@
 """The table of second paths: what holds each feature after each thing that may happen to it.
 
-A word of the table is one of `BY`: the test that runs that cell. `tests/unit/pages/test_cells.py` sees that it is there.
+A word of the table is one of `BY`: the test that runs that cell. `tests/unit/pages/test_cells.py` sees that it is
+there.
 """
 
 from dataclasses import dataclass

@@ -7,6 +7,7 @@ UNION, windows that tie, expressions of expressions, names in other letters.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from tests.support.views.forms import FORBIDDEN, FORMS, write_form
 from tests.support.views.grammar_values import SHAPES, TABLES, Source, ValueGrammar
 
 __all__ = ["SHAPES", "TABLES", "Grammar", "RandomStatement"]
@@ -23,6 +24,8 @@ class Grammar(ValueGrammar):
     """Writes statements."""
 
     def statement(self) -> RandomStatement:
+        if self._chance(0.3):
+            return RandomStatement(write_form(self._pick(*FORMS, *FORBIDDEN), self.random), ("k",))
         if self._chance(0.3):
             return RandomStatement(self._respell(self._chain()), ("k",))
         if self._chance(0.25):
@@ -76,9 +79,11 @@ class Grammar(ValueGrammar):
         )
 
     def _respell(self, sql: str) -> str:
-        """Now and then a table in other letters, or a hint."""
+        """Now and then a table or a column in other letters, or a hint."""
         if self.random.random() < 0.1:
             sql = sql.replace("FROM a ", "FROM A ").replace("FROM b ", "FROM public.B ")
+        if self.random.random() < 0.1:
+            sql = sql.replace(".id", ".Id").replace(".y", ".Y")
         if self.random.random() < 0.05:
             sql = sql.replace("SELECT ", "SELECT /*+ BROADCAST(b) */ ", 1)
         return sql

@@ -261,6 +261,7 @@ def test_a_limit_is_seen_wherever_it_stands(sql: str, whole: set[str]) -> None:
         "greatest(b.y, 0)",
         "coalesce(b.y, 0) * 1",
         "concat_ws('', b.y)",
+        "length(concat_ws('-', CAST(b.y AS STRING)))",
     ],
 )
 @pytest.mark.parametrize(
@@ -358,9 +359,18 @@ def test_common_table_expressions_are_not_written_out_without_end() -> None:
         compiled(sql)
 
 
-def test_a_hint_changes_nothing() -> None:
-    plain = "SELECT a.id, b.y FROM a JOIN b ON b.a_id = a.id"
-    assert compiled(plain.replace("SELECT", "SELECT /*+ BROADCAST(b) */", 1)).plan == compiled(plain).plan
+@pytest.mark.parametrize("hint", ["BROADCAST(b)", "MERGE(l, b)", "BROADCAST(l)", "COALESCE(1)"])
+def test_a_hint_changes_nothing(hint: str) -> None:
+    """What it names is an alias, or no table at all."""
+    plain = "SELECT l.id, b.y FROM a l JOIN b ON b.a_id = l.id"
+    found = compiled(plain.replace("SELECT", f"SELECT /*+ {hint} */", 1))
+    assert found.plan == compiled(plain).plan
+    assert [place.table.table for place in found.statement.references] == ["a", "b"]
+
+
+def test_columns_of_a_pivot_are_no_table_s() -> None:
+    view = compiled("SELECT a_id AS id, `1` AS v FROM b PIVOT (count(id) FOR y IN (1, 2))")
+    assert not view.sources()
 
 
 def test_an_aggregate_without_a_class_is_no_column_of_a_row() -> None:

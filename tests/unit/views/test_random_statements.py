@@ -8,7 +8,7 @@ import os
 import pytest
 
 from tests.support.further import further
-from tests.support.views.trials import find_wrong_in_duckdb
+from tests.support.views.trial_runs import find_wrong_in_duckdb
 
 FIRST = int(os.environ.get("CDC_TEST_SEED", "0"))
 

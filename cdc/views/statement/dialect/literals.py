@@ -20,6 +20,7 @@ from cdc.views.statement.dialect.types import (
     quote,
 )
 from cdc.views.statement.dialect.values import NotProvenError, Value, require, require_ordered, text_literal
+from cdc.views.statement.written_names import spell
 
 
 def whole_number(node: object) -> int:
@@ -117,7 +118,7 @@ def write_struct(t: Translator, node: exp.Struct) -> Value:
     fields, parts = list[T.StructField](), list[str]()
     for position, part in enumerate(node.expressions, 1):
         is_named = isinstance(part, exp.PropertyEQ)
-        name, inner = (part.this.name, part.expression) if is_named else (f"col{position}", part)
+        name, inner = (spell(part.this), part.expression) if is_named else (f"col{position}", part)
         # Spark gives it the column's name, sqlglot none
         is_hidden = isinstance(inner, exp.Paren) and isinstance(inner.unnest(), exp.Column | exp.Dot)
         require(not is_hidden, "a column in parentheses")
