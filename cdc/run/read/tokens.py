@@ -4,23 +4,23 @@ The idea is that of *Designing Data-Intensive Applications*, chapter 5 (second e
 the client remembers the position of its last write, and a replica that is behind that position is waited for.
 """
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from typing import Final
 
 from psycopg import Connection
 from psycopg.pq import TransactionStatus
 
 from cdc.config.settings import VIEWS, PipelineSettings
-from cdc.connect.source import connection as source
-from cdc.connect.source.heartbeat import write_heartbeat
 from cdc.core.errors import ConfigurationError, PreconditionError, UnreachableError
 from cdc.core.position import Lsn, Position, format_lsn, parse_lsn
 from cdc.core.waiting import wait_until
 from cdc.run.pipeline import delta_follower, fed_followers, view_store
+from cdc.run.read.beats import beats_of
 
 POLL_SECONDS: Final = 0.05
-"""Pause between two looks at the follower; a look reads a small file, or asks the index for one document."""
+"""Pause between two looks at the follower: each reads a small file, asks the index for one document, or reads a topic
+of positions on, by clients that stay."""
 
 
 def take_token(connection: Connection) -> str:
@@ -46,32 +46,34 @@ def wait_for_token(settings: PipelineSettings, follower: str, token: str, second
 
     Raises ConfigurationError for an unknown follower or a text that is no token, UnreachableError when it takes longer.
     """
-    wanted, read = _parse_token(token), _position_reader(settings, follower)
-    if not _has_reached(read(), wanted):
-        _write_beat(settings)
-    if not wait_until(lambda: _has_reached(read(), wanted), seconds, POLL_SECONDS):
-        at = read()
-        stands = f"is at {format_lsn(at.lsn)}" if at else "has no position yet"
-        raise UnreachableError(
-            f"{follower} {stands}, and has not shown {token} within {seconds:g} s",
-            "see `cdc status`; is `cdc follow` running?",
-        )
-    reached = read()
+    wanted, beats = _parse_token(token), beats_of(settings)
+    with _open_position(settings, follower) as read:
+        has_beat = False
+
+        def is_shown() -> bool:
+            nonlocal has_beat
+            if _has_reached(read(), wanted):
+                return True
+            has_beat = has_beat or beats.offer(wanted)
+            return False
+
+        if not wait_until(is_shown, seconds, POLL_SECONDS):
+            raise _not_shown(follower, token, seconds, read())
+        reached = read()
     assert reached is not None
     return format_lsn(reached.lsn)
 
 
+def _not_shown(follower: str, token: str, seconds: float, at: Position | None) -> UnreachableError:
+    stands = f"is at {format_lsn(at.lsn)}" if at else "has no position yet"
+    return UnreachableError(
+        f"{follower} {stands}, and has not shown {token} within {seconds:g} s",
+        "see `cdc status`; is `cdc follow` running?",
+    )
+
+
 def _has_reached(position: Position | None, wanted: Lsn) -> bool:
     return position is not None and position.lsn >= wanted
-
-
-def _write_beat(settings: PipelineSettings) -> None:
-    """Write a heartbeat behind the token: positions are those of commits, and there may be none behind the last one."""
-    # a row that is locked, too, is an error of this kind
-    with suppress(UnreachableError), source.open_connection(settings.source) as held:
-        # somebody who holds the row writes a heartbeat that commits behind the token, too
-        held.execute("SET lock_timeout = '1ms'")
-        write_heartbeat(held, settings.source, settings.pipeline.name, "token")
 
 
 def _parse_token(token: str) -> Lsn:
@@ -83,13 +85,17 @@ def _parse_token(token: str) -> Lsn:
         ) from None
 
 
-def _position_reader(settings: PipelineSettings, follower: str) -> Callable[[], Position | None]:
+@contextmanager
+def _open_position(settings: PipelineSettings, follower: str) -> Iterator[Callable[[], Position | None]]:
+    """Open the follower for questions after its position."""
     if follower == settings.delta[0]:
-        return delta_follower(settings).position
-    if follower == VIEWS and settings.views:
-        return view_store(settings).position
-    fed = fed_followers(None, settings)
-    if follower not in fed:
-        known = [settings.delta[0], *([VIEWS] if settings.views else []), *fed]
-        raise ConfigurationError(f"there is no follower {follower}", f"cdc.yaml has {', '.join(known)}")
-    return fed[follower].position
+        yield delta_follower(settings).position
+    elif follower == VIEWS and settings.views:
+        yield view_store(settings).position
+    else:
+        fed = fed_followers(None, settings)
+        if follower not in fed:
+            known = [settings.delta[0], *([VIEWS] if settings.views else []), *fed]
+            raise ConfigurationError(f"there is no follower {follower}", f"cdc.yaml has {', '.join(known)}")
+        with closing(fed[follower]) as asked:
+            yield asked.position
