@@ -1,31 +1,76 @@
-"""The state of a follower in Kafka: read from its topics, and changed in transactions of one writer."""
+"""The state of a follower in Kafka: read on from its topics, and changed in transactions of one writer."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Generic, TypeVar
+from threading import Lock
+from typing import Generic, Protocol, TypeVar
 
 from cdc.core.errors import RefusedError
 from cdc.log.clients.reader import Reader, Record, read_bounds
+from cdc.log.clients.topic_tail import TopicTail
 from cdc.log.clients.transactional_writer import TransactionalWriter
 from cdc.log.settings import LogSettings
 from cdc.sinks.owner import Owner
 
 State = TypeVar("State")
+State_co = TypeVar("State_co", covariant=True)
+
+
+class StateReader(Protocol[State_co]):
+    """Reads a state from topics."""
+
+    def read(self) -> State_co: ...
+
+    def close(self) -> None:
+        """Close the connections; the next reading opens them again."""
+
+
+class TopicState(Generic[State]):
+    """The state that the records of a small topic make, read on from look to look by clients that stay.
+
+    `after` returns the state with one more record, those of one partition in order: the newest of each key counts, as
+    in compaction. It may raise, and the next look then begins anew.
+    """
+
+    def __init__(self, log: LogSettings, topic: str, empty: State, after: Callable[[State, Record], State]) -> None:
+        self._tail = TopicTail(log, topic)
+        self._empty = self._state = empty
+        self._after = after
+        self._looking = Lock()
+
+    def close(self) -> None:
+        with self._looking:
+            self._tail.close()
+
+    def read(self) -> State:
+        """The state as it is now; an empty one if there is no such topic."""
+        with self._looking:
+            is_anew, records = self._tail.read()
+            state = self._empty if is_anew else self._state
+            try:
+                for record in records:
+                    state = self._after(state, record)
+            except BaseException:
+                # else the next look would go on behind the record
+                self._tail.close()
+                raise
+            self._state = state
+            return state
 
 
 class TransactionalState(Generic[State]):
-    """The state that `read` finds in the topics, and the one writer of them.
+    """The state that `reader` finds in the topics, and the one writer of them.
 
     The writer is opened by the first transaction, so that those who only read disturb nobody. From then on `state` is
     what the topics have, since nobody else can write: a later writer fences this one (KIP-98). Whoever writes records
     sets `state` anew, after the commit: a failed transaction changes nothing.
     """
 
-    def __init__(self, log: LogSettings, owner: Owner, empty: State, read: Callable[[], State]) -> None:
+    def __init__(self, log: LogSettings, owner: Owner, empty: State, reader: StateReader[State]) -> None:
         self._log = log
         # an id that the owner fixes: a later writer fences this one
         self._id = f"cdc-{owner.pipeline}-{owner.follower}"
-        self._read = read
+        self._reader = reader
         self._writer: TransactionalWriter | None = None
         self.state = empty
 
@@ -34,14 +79,15 @@ class TransactionalState(Generic[State]):
         return self._writer is not None
 
     def close(self) -> None:
-        """Close the connections; the next transaction opens them again."""
+        """Close the connections; the next transaction or reading opens them again."""
+        self._reader.close()
         writer, self._writer = self._writer, None
         if writer:
             writer.close()
 
     def read(self) -> State:
-        """The state: the writer's own, or read from the topics."""
-        return self.state if self._writer else self._read()
+        """The state: the writer's own, or read on from the topics."""
+        return self.state if self._writer else self._reader.read()
 
     def open(self) -> TransactionalWriter:
         """Open the writer, which fences an older one and aborts its open transaction; then read the state."""
@@ -49,7 +95,9 @@ class TransactionalState(Generic[State]):
             self._writer = TransactionalWriter(self._log, self._id)
             try:
                 # after fencing: an older writer can change the state no more
-                self.state = self._read()
+                self.state = self._reader.read()
+                # from here on it is known
+                self._reader.close()
             except BaseException:
                 self.close()
                 raise

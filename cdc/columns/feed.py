@@ -13,6 +13,7 @@ from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys, key_bits
 from cdc.columns.table_copy import TableCopy
 from cdc.core.errors import PreconditionError, TableStoppedError
 from cdc.core.follower import Follower
+from cdc.core.position import Position
 from cdc.core.table import Table, TableName
 
 
@@ -69,6 +70,12 @@ class FedFollower(Follower[TableCopy, FeedBatch], Readable, Protocol):
 
     def close(self) -> None:
         """Close the connections; the next call opens them again."""
+
+    def furthest(self) -> Position | None:
+        """The furthest position that a row may have reached: `position`, or that of a batch which was cut off.
+
+        A lake that was put back since may have lost the batch, and what a later cut has does not tell of all its rows.
+        """
 
     def forget_position(self) -> None:
         """Return to the state before the first batch: the next position may be lower than the forgotten one.

@@ -134,6 +134,13 @@ def current_lsn(connection: Connection) -> Lsn:
     return parse_lsn(row[0])
 
 
+def inserted_lsn(connection: Connection) -> Lsn:
+    """Read where the next record of the write-ahead log begins, as far as it is inserted: behind every commit."""
+    row = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
+    assert row is not None
+    return parse_lsn(row[0])
+
+
 def read_clock(connection: Connection) -> float:
     """Read the source's clock in seconds since 1970; it also stamps the commits."""
     row = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()

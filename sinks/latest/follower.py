@@ -211,6 +211,10 @@ class LatestFollower:
     def position(self) -> Position | None:
         return self._states.read().position
 
+    def furthest(self) -> Position | None:
+        """The position: a batch that is cut off leaves nothing, as its transaction is aborted."""
+        return self.position()
+
     def count(self, table: TableName, *, exact: bool = False) -> int | None:
         """Count the keys with a row; None unless `exact`, since it takes reading the whole topic."""
         registered = exact and self._states.read().has_topic(table)

@@ -9,9 +9,7 @@ from cdc.core.errors import CopyLostError, PreconditionError, TableStoppedError
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
 from cdc.log.clients.reader import Record
-from cdc.log.settings import LogSettings
 from cdc.sinks.owner import Owner
-from cdc.sinks.transactional_state import committed_records
 
 POSITION_KEY = b"position"
 
@@ -85,18 +83,8 @@ def registration_record(owner: Owner, registration: TableRecord) -> tuple[bytes,
     return f"table/{json.dumps([name.schema, name.table])}".encode(), _pack(owner, registration.as_json())
 
 
-def read(log: LogSettings, topic: str, owner: Owner) -> LatestState:
-    """Read the state from a topic; empty if there is no such topic.
-
-    Raises PreconditionError when it has another follower's records.
-    """
-    state = LatestState()
-    for record in committed_records(log, topic):
-        state = _after(state, record, owner)
-    return state
-
-
-def _after(state: LatestState, record: Record, owner: Owner) -> LatestState:
+def after(owner: Owner, state: LatestState, record: Record) -> LatestState:
+    """The state with one more record of the topic; raises PreconditionError for another follower's record."""
     value = json.loads(record.value or b"{}")
     # the topic's name has the log's prefix, but not the follower: two pipelines may share it by mistake
     if {name: value.get(name) for name in owner.as_json()} != owner.as_json():

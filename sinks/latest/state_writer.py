@@ -1,6 +1,7 @@
 """The state of one latest log, and the transactions in which it changes."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from cdc.core.position import Position
 from cdc.log.clients.transactional_writer import TransactionalWriter
@@ -9,7 +10,7 @@ from cdc.log.settings import LogSettings
 from cdc.sinks.latest import state as states
 from cdc.sinks.latest.state import LatestState, TableRecord
 from cdc.sinks.owner import Owner
-from cdc.sinks.transactional_state import TransactionalState
+from cdc.sinks.transactional_state import TopicState, TransactionalState
 
 
 class StateWriter(TransactionalState[LatestState]):
@@ -18,7 +19,9 @@ class StateWriter(TransactionalState[LatestState]):
     def __init__(self, log: LogSettings, owner: Owner) -> None:
         self._owner = owner
         self._positions = positions_topic(log.prefix)
-        super().__init__(log, owner, LatestState(), lambda: states.read(log, self._positions, owner))
+        empty = LatestState()
+        reader = TopicState(log, self._positions, empty, partial(states.after, owner))
+        super().__init__(log, owner, empty, reader)
 
     def register(self, records: Sequence[TableRecord]) -> None:
         """Write records of tables in a transaction of their own."""

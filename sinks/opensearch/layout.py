@@ -210,7 +210,7 @@ def table_settings(shards: int, replicas: int, gc_deletes_hours: int) -> dict[st
 
 
 _NAME, _OPAQUE = {"type": "keyword"}, {"type": "object", "enabled": False}
-_STATE = {"pipeline": _NAME, "follower": _NAME, "position": _OPAQUE, "stopped": _OPAQUE}
+_STATE = {"pipeline": _NAME, "follower": _NAME, "position": _OPAQUE, "begun": _OPAQUE, "stopped": _OPAQUE}
 _REFUSED = {"table": _NAME, "document": _KEYWORD, "version": {"type": "long"}, "reason": {"type": "text"}}
 POSITION_MAPPING = {"dynamic": "strict", "properties": _STATE}
 REFUSAL_MAPPING = {"dynamic": "strict", "properties": {"pipeline": _NAME, "follower": _NAME, **_REFUSED}}

@@ -179,6 +179,10 @@ class PercolatorFollower:
     def position(self) -> Position | None:
         return self._log.read_reached().position
 
+    def furthest(self) -> Position | None:
+        """That of the rows: a batch goes to their indexes first."""
+        return self._rows.furthest()
+
     def forget_position(self) -> None:
         """Store no position; the matches that there are stay known, so that none is told again."""
         self._log.open()

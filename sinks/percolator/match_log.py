@@ -2,7 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Self
 
+from cdc.log.clients.reader import Record
 from cdc.log.clients.topics import Admin, Topic, ensure_topic
 from cdc.log.clients.transactional_writer import TransactionalWriter
 from cdc.log.settings import LogSettings
@@ -11,7 +14,7 @@ from cdc.sinks.percolator import records
 from cdc.sinks.percolator.layout import Topics
 from cdc.sinks.percolator.matches import Change, Matches, Pair
 from cdc.sinks.percolator.records import Moment, Reached
-from cdc.sinks.transactional_state import TransactionalState, committed_records
+from cdc.sinks.transactional_state import TopicState, TransactionalState, committed_records
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,39 @@ class MatchState:
     matches: Matches = field(default_factory=Matches)
 
 
+@dataclass(frozen=True, slots=True)
+class MatchReader:
+    """Reads how far the follower is, again and again, and for a writer also the matches that there are."""
+
+    log: LogSettings
+    topics: Topics
+    reached: TopicState[Reached]
+
+    @classmethod
+    def of(cls, log: LogSettings, owner: Owner, topics: Topics) -> Self:
+        topic = topics.position.name
+        return cls(log, topics, TopicState(log, topic, Reached(), partial(_after, owner, topic)))
+
+    def read(self) -> MatchState:
+        return MatchState(self.reached.read(), Matches(self._read_present()))
+
+    def close(self) -> None:
+        self.reached.close()
+
+    def _read_present(self) -> Iterable[Pair]:
+        """The matches that there are: of each key, the newest record counts."""
+        there = set[bytes]()
+        for record in committed_records(self.log, self.topics.present.name):
+            (there.discard if record.value is None else there.add)(record.key or b"")
+        return map(records.to_pair, there)
+
+
+def _after(owner: Owner, topic: str, reached: Reached, record: Record) -> Reached:
+    if record.key != records.POSITION_KEY or record.value is None:
+        return reached
+    return records.to_reached(record.value, owner, topic)
+
+
 class MatchLog:
     """Writes matches; opened by the first write, so that those who only read disturb nobody."""
 
@@ -30,9 +66,8 @@ class MatchLog:
         self._owner = owner
         self._topics = topics
         self._has_topics = False
-        self._states = TransactionalState(
-            log, owner, MatchState(), lambda: MatchState(self._read_reached(), Matches(self._read_present()))
-        )
+        self._reader = MatchReader.of(log, owner, topics)
+        self._states = TransactionalState(log, owner, MatchState(), self._reader)
 
     @property
     def reached(self) -> Reached:
@@ -62,8 +97,8 @@ class MatchLog:
                 self.store(Reached(self.read_reached().position))
 
     def read_reached(self) -> Reached:
-        """The position and the tables that are current: the writer's own, or read from the topic."""
-        return self.reached if self._states.has_writer else self._read_reached()
+        """The position and the tables that are current: the writer's own, or read on from the topic."""
+        return self.reached if self._states.has_writer else self._reader.reached.read()
 
     def open(self) -> None:
         """Fence an older writer and abort its open transaction; then read what there is."""
@@ -97,20 +132,6 @@ class MatchLog:
     def _write_reached(self, writer: TransactionalWriter, reached: Reached) -> None:
         record = records.position_record(self._owner, reached)
         writer.write(self._topics.position.name, record.key, record.value)
-
-    def _read_reached(self) -> Reached:
-        topic, reached = self._topics.position.name, Reached()
-        for record in committed_records(self._log, topic):
-            if record.key == records.POSITION_KEY and record.value is not None:
-                reached = records.to_reached(record.value, self._owner, topic)
-        return reached
-
-    def _read_present(self) -> Iterable[Pair]:
-        """The matches that there are: of each key, the newest record counts."""
-        there = set[bytes]()
-        for record in committed_records(self._log, self._topics.present.name):
-            (there.discard if record.value is None else there.add)(record.key or b"")
-        return map(records.to_pair, there)
 
 
 def _ensure_existing(admin: Admin, topic: Topic) -> None:

@@ -1,6 +1,7 @@
 """The search follower: one index a table in OpenSearch, behind the lake."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -110,10 +111,11 @@ class SearchFollower:
                 return
             there, version = self._there(client), layout.version_at(position)
             going = [name for name in batch.tables if name not in state.stops]
-            # in the order rows, refresh, position: after a kill in between, the batch is repeated with the same
-            # versions
-            wall = replace(self._wall, at_once=TABLES_AT_ONCE)
-            stops = wall.collect(partial(self._write, client, there, batch, version), going)
+            # in the order mark, rows, refresh, position: after a kill in between, the batch is repeated with the same
+            # versions, or the mark tells that the lake has lost it
+            with self._marking(client, replace(state, begun=position), going) as marked:
+                wall = replace(self._wall, at_once=TABLES_AT_ONCE)
+                stops = wall.collect(partial(self._write, client, there, batch, version, marked), going)
             refresh(client, [self._indexes.name_of(name) for name in going if name not in stops])
             # before the position, which stores the reasons: a stopped table must lose its bookmark first
             self._forget_copies(client, [there[n] for n, stop in stops.items() if n in there and not stop.is_lost])
@@ -128,11 +130,28 @@ class SearchFollower:
         there: Mapping[TableName, TableIndex],
         batch: FeedBatch,
         version: int,
+        marked: Callable[[], None],
         name: TableName,
     ) -> None:
         if name not in there or there[name].note.bookmark is None:
             raise self._writer.missing_copy(name)
-        self._writer.apply(client, there[name], batch.tables[name], version)
+        self._writer.apply(client, there[name], batch.tables[name], version, marked)
+
+    @contextmanager
+    def _marking(
+        self, client: OpenSearch, state: SearchState, going: Sequence[TableName]
+    ) -> Iterator[Callable[[], None]]:
+        """Store which batch begins, while its first documents are made: the function given waits until it is stored."""
+        if not going or state == self._known.state:
+            yield lambda: None
+            return
+        # as `_stop` does: the first state may be a mark
+        begun = replace(state, version=max(state.version, layout.COPY_VERSION))
+        with ThreadPoolExecutor(1) as thread:
+            storing = thread.submit(self._store, client, begun)
+            yield storing.result
+        # of a batch of which nothing was written
+        storing.result()
 
     def bookmarks(self) -> dict[TableName, Bookmark]:
         with open_client(self._cluster) as client:
@@ -154,12 +173,17 @@ class SearchFollower:
         with open_client(self._cluster) as client:
             return self._document.read(client).position
 
+    def furthest(self) -> Position | None:
+        with open_client(self._cluster) as client:
+            state = self._document.read(client)
+        return state.begun or state.position
+
     def forget_position(self) -> None:
         """Store no position, with a version above the last one's: a late write of the old position loses."""
         with self._writing() as client:
             state = self._read(client)
             if state.position:
-                self._store(client, replace(state, position=None, version=state.version + 1))
+                self._store(client, replace(state, position=None, begun=None, version=state.version + 1))
 
     def remarks(self) -> Sequence[PreconditionError]:
         """Nothing: what an index does not take stops its table."""

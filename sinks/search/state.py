@@ -19,12 +19,14 @@ from cdc.sinks.walls import Stops
 class SearchState:
     """The position, the stopped tables, and the document's version.
 
-    The version is above the position's own after `forget_position`.
+    `begun`: the position of a batch of which rows may be written, though not all. The version is above the position's
+    own after `forget_position`.
     """
 
     position: Position | None = None
     stops: Stops = field(default_factory=dict)
     version: int = 0
+    begun: Position | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +49,17 @@ class StateDocument:
         found = client.get(index=self.index, id=self._id, params={"ignore": 404})
         if not found.get("found"):
             return SearchState()
-        source, position = found["_source"], found["_source"]["position"]
-        stopped = _from_json(source["stopped"])
-        return SearchState(Position.from_json(position) if position else None, stopped, int(found["_version"]))
+        source = found["_source"]
+        position, begun = (Position.from_json(at) if (at := source[name]) else None for name in ("position", "begun"))
+        return SearchState(position, _from_json(source["stopped"]), int(found["_version"]), begun)
 
     def store(self, client: OpenSearch, state: SearchState) -> None:
         """Store the state; raises RefusedError when another writer has stored a later one."""
         # gte: a repeated batch stores its position again
         params = {"version": state.version, "version_type": "external_gte"}
-        position = state.position.as_json() if state.position else None
-        body = {**self.owner.as_json(), "position": position, "stopped": _as_json(state.stops)}
+        reached = {"position": state.position, "begun": state.begun}
+        positions = {name: at.as_json() if at else None for name, at in reached.items()}
+        body = {**self.owner.as_json(), **positions, "stopped": _as_json(state.stops)}
         try:
             client.index(index=self.index, id=self._id, body=body, params=params)
         except ConflictError as error:

@@ -1,7 +1,7 @@
 """Writes a batch's changes of one table, or its copy, into the table's index, and keeps what the index refuses."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from opensearchpy import OpenSearch
@@ -13,7 +13,7 @@ from cdc.core.plural import format_count
 from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
 from cdc.sinks.opensearch import layout, write
-from cdc.sinks.opensearch.bulk import operations
+from cdc.sinks.opensearch.bulk import Operations, operations
 from cdc.sinks.opensearch.layout import IndexNote
 from cdc.sinks.search.indexes import Indexes, TableIndex
 
@@ -38,10 +38,20 @@ class IndexWriter:
         self.indexes.put_note(client, index, IndexNote(self.indexes.owner, table, bookmark))
         self.indexes.put_in_place(client, table.name, index, old)
 
-    def apply(self, client: OpenSearch, at: TableIndex, changes: Iterable[FeedRows], version: int) -> None:
-        """Write a batch's changes of one table; raises CopyLostError when its index is gone."""
+    def apply(
+        self,
+        client: OpenSearch,
+        at: TableIndex,
+        changes: Iterable[FeedRows],
+        version: int,
+        before: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Write a batch's changes of one table; raises CopyLostError when its index is gone.
+
+        `before` is called when documents are made, and not sent yet.
+        """
         table, alias = at.note.table, self.indexes.name_of(at.note.table.name)
-        parts = (part for each in changes for part in operations(each, table, version))
+        parts = (made_before(before, part) for each in changes for part in operations(each, table, version))
         try:
             refused = write.send(client, parts, self._target(alias, table, version, is_alias=True))
         except CopyLostError as gone:
@@ -73,6 +83,12 @@ class IndexWriter:
             f"{table}: the index refused {documents} where {first.where}: {first.reason}",
             f"change the row, or what refuses it, or name the table under leave_out; index {index} has all of them",
         )
+
+
+def made_before(call: Callable[[], None], part: Operations) -> Operations:
+    """The same operations, once the call has returned."""
+    call()
+    return part
 
 
 def check_table(table: Table) -> None:

@@ -222,7 +222,8 @@ def test_a_batch_asks_for_nothing_that_its_writer_knows(spark: SparkSession, sea
         assert follower.stops() == {}
     index = index_name(name, THINGS.name)
     place = f"/{positions_index(name)}/_doc/{name}%2Fsearch"
-    assert node.asked == [f"POST /{index}/_bulk", f"POST /{index}/_refresh", f"PUT {place}"]
+    # the mark of the batch goes first, and the position last
+    assert node.asked == [f"PUT {place}", f"POST /{index}/_bulk", f"POST /{index}/_refresh", f"PUT {place}"]
 
 
 def test_more_names_than_a_line_takes_are_refreshed(search_url: str, name: str) -> None:
@@ -262,7 +263,11 @@ def test_a_search_sees_whole_batches(spark: SparkSession, follower: SearchFollow
     ):
         follower.apply(FeedBatch(both), at(1))
     assert [keyed(follower.rows(table), table)[1,]["big"] for table in (THINGS, OTHERS)] == ["old 1", "old 1"]
+    # others can tell how far its rows may be
+    asking = SearchFollower(spark, follower._indexes.settings, follower._owner.pipeline, "search")
+    assert (asking.position(), asking.furthest()) == (None, at(1))
     follower.apply(FeedBatch(both), at(1))
+    assert (asking.position(), asking.furthest()) == (at(1), at(1))
     assert [keyed(follower.rows(table), table)[1,]["big"] for table in (THINGS, OTHERS)] == ["new", "new"]
 
 

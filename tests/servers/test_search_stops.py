@@ -21,9 +21,9 @@ from cdc.sinks.opensearch.client import open_client
 from cdc.sinks.opensearch.layout import index_name, refusals_index
 from cdc.sinks.search.follower import SearchFollower
 from cdc.sinks.search.indexes import Indexes
-from cdc.sinks.search.state import StateDocument
 from tests.contract.fed import changed, copy_of, keyed
 from tests.contract.followers import OTHERS, bookmark
+from tests.contract.search_harness import positions_refused
 from tests.servers.faulty_node import Faulty
 from tests.servers.search_play import MARK, ROWS, at, follower, hits, name, one, reason, started, written
 from tests.support.histories import THINGS
@@ -48,7 +48,7 @@ def test_rejected_document_stops_only_its_table(
     row: Row = {"id": 3, "small": 77, "big": "secret"}
     both = {table.name: changed(table, {(3,): row}) for table in (THINGS, OTHERS)}
     # killed when everything is written but the position: the batch comes again, and the table has no copy already
-    with patch.object(StateDocument, "store", side_effect=KeyboardInterrupt), suppress(KeyboardInterrupt):
+    with positions_refused(KeyboardInterrupt), suppress(KeyboardInterrupt):
         follower.apply(FeedBatch(both), at(1))
     killed = SearchFollower(spark, follower._indexes.settings, name, "search")
     assert (killed.position(), killed.bookmarks()) == (None, {OTHERS.name: MARK})

@@ -52,11 +52,17 @@ class TableFiller:
         if position is None:
             return self._load_all()
         cut = self._feed.require_cut(position)
+        self.require_furthest()
         self._feed.admit([*self._follower.bookmarks(), *self._follower.stops()])
         tables, unread = self._feed.split_readable(cut, but=self._follower.bookmarks())
         due = self._select_due([table.name for table, _ in tables])
         self._load(cut, [(table, bookmark) for table, bookmark in tables if table.name in due])
         return cut.without(unread)
+
+    def require_furthest(self) -> None:
+        """Raise HistoryLostError when the lake has no cut where a batch of the follower was cut off."""
+        if furthest := self._follower.furthest():
+            self._feed.require_cut(furthest)
 
     def refill(self, cut: Cut) -> None:
         """Copy lost tables again, and stopped ones whose pause is over, as of the follower's cut."""
@@ -128,7 +134,7 @@ class TableFiller:
 def find_missing_tables(follower: FedFollower, feed: LakeFeed) -> list[TableName]:
     """The tables that a follower should have at its position (a new one: at the newest cut), and lacks."""
     position = follower.position()
-    cut = feed.find_cut(position) if position else None
+    cut = feed.find_cut(position) if position and not has_followed_another_lake(follower, feed) else None
     return (
         find_missing_at(follower, feed, cut)
         if cut
@@ -150,6 +156,7 @@ def select_readable(feed: LakeFeed, cut: Cut, names: Collection[TableName]) -> l
 
 
 def has_followed_another_lake(follower: FedFollower, feed: LakeFeed) -> bool:
-    """Does this lake have no cut at the follower's position? Then no changes lead on from there."""
-    position = follower.position()
-    return position is not None and feed.find_cut(position) is None
+    """Does this lake have no cut at the follower's position, from which changes lead on, or where a batch of it was cut
+    off? Some of that batch's rows may be in no cut of this lake."""
+    reached = filter(None, (follower.position(), follower.furthest()))
+    return any(feed.find_cut(position) is None for position in reached)

@@ -83,6 +83,8 @@ class FeedStream:
             except HistoryLostError as error:
                 lost = error
                 self._feed.forget()
+                # the lake may have been put back while rows of this cut were written
+                self._filler.require_furthest()
         raise UnreachableError(lost.what, lost.remedy)
 
     def _choose_small(self, cuts: Sequence[Cut]) -> Cut:

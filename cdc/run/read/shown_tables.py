@@ -6,11 +6,12 @@ table, too.
 
 from collections.abc import Collection
 
+from cdc.columns.feed import FedFollower
 from cdc.config.settings import VIEWS, PipelineSettings
 from cdc.core.errors import ConfigurationError, PreconditionError
 from cdc.core.position import Lsn, Position
 from cdc.core.table import TableName
-from cdc.run.pipeline import delta_follower, fed_followers, view_store
+from cdc.run.pipeline import delta_follower, view_store
 from cdc.sinks.lake.metadata.cuts import Cut
 
 REMEDY = "see `cdc status`; who reads other tables names those"
@@ -19,14 +20,16 @@ REMEDY = "see `cdc status`; who reads other tables names those"
 class ShownTables:
     """What readers of one follower see.
 
-    `only`: the tables and views that are asked for; all of the follower's if it is empty. Raises ConfigurationError for
+    `fed`: itself, if the lake feeds it. `only`: the tables and views that are asked for; all of the follower's if it is empty. Raises ConfigurationError for
     one that the follower does not hold.
     """
 
-    def __init__(self, settings: PipelineSettings, follower: str, only: Collection[TableName] = ()) -> None:
+    def __init__(
+        self, settings: PipelineSettings, follower: str, fed: FedFollower | None, only: Collection[TableName] = ()
+    ) -> None:
         self._settings, self._follower = settings, follower
         self._lake, self._views = delta_follower(settings), view_store(settings)
-        self._fed = fed_followers(None, settings).get(follower)
+        self._fed = fed
         self._reads_views = follower == VIEWS or bool(self._fed and settings.holds_views(follower))
         self._only = frozenset(only)
         if unknown := sorted(self._only - set(self._list_held())):

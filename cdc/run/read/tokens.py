@@ -5,25 +5,26 @@ the client remembers the position of its last write, and a replica that is behin
 """
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from typing import Final
 
 from psycopg import Connection
 from psycopg.pq import TransactionStatus
 
+from cdc.columns.feed import FedFollower
 from cdc.config.settings import VIEWS, PipelineSettings
-from cdc.connect.source import connection as source
-from cdc.connect.source.heartbeat import write_heartbeat
 from cdc.core.errors import ConfigurationError, PreconditionError, UnreachableError
 from cdc.core.position import Lsn, Position, format_lsn, parse_lsn
 from cdc.core.table import TableName
 from cdc.core.waiting import Deadline, wait_until
 from cdc.run.pipeline import delta_follower, fed_followers, view_store
+from cdc.run.read.beats import beats_of
 from cdc.run.read.shown_tables import ShownTables
 
 POLL_SECONDS: Final = 0.05
-"""Pause between two looks at the follower; a look reads a small file, or asks the index for one document."""
+"""Pause between two looks at the follower: each reads a small file, asks the index for one document, or reads a topic
+of positions on, by clients that stay."""
 MOST_SHOWN: Final = 3
 """Names of tables in one line."""
 ReadPosition = Callable[[], Position | None]
@@ -56,15 +57,23 @@ def wait_for_token(
     Raises ConfigurationError for an unknown follower, a table that it does not hold, or a text that is no token,
     PreconditionError when one of the tables has stopped, UnreachableError when it takes longer.
     """
-    wanted, read = _parse_token(token), _position_reader(settings, follower)
+    wanted, beats = _parse_token(token), beats_of(settings)
     deadline = Deadline(seconds)
-    if not _has_reached(read(), wanted):
-        _write_beat(settings)
-    if not wait_until(lambda: _has_reached(read(), wanted), seconds, POLL_SECONDS):
-        at = read()
-        stands = f"is at {format_lsn(at.lsn)}" if at else "has no position yet"
-        raise _too_late(f"{follower} {stands}, and has not shown {token} within {seconds:g} s")
-    return _wait_for_tables(ShownTables(settings, follower, tables), follower, read, wanted, deadline)
+    with _open_follower(settings, follower) as (read, fed):
+        has_beat = False
+
+        def is_reached() -> bool:
+            nonlocal has_beat
+            if _has_reached(read(), wanted):
+                return True
+            has_beat = has_beat or beats.offer(wanted)
+            return False
+
+        if not wait_until(is_reached, seconds, POLL_SECONDS):
+            at = read()
+            stands = f"is at {format_lsn(at.lsn)}" if at else "has no position yet"
+            raise _too_late(f"{follower} {stands}, and has not shown {token} within {seconds:g} s")
+        return _wait_for_tables(ShownTables(settings, follower, fed, tables), follower, read, wanted, deadline)
 
 
 def _wait_for_tables(shown: ShownTables, follower: str, read: ReadPosition, wanted: Lsn, deadline: Deadline) -> str:
@@ -88,17 +97,16 @@ def _too_late(what: str) -> UnreachableError:
     return UnreachableError(what, "see `cdc status`; is `cdc follow` running?")
 
 
+def _not_shown(follower: str, token: str, seconds: float, at: Position | None) -> UnreachableError:
+    stands = f"is at {format_lsn(at.lsn)}" if at else "has no position yet"
+    return UnreachableError(
+        f"{follower} {stands}, and has not shown {token} within {seconds:g} s",
+        "see `cdc status`; is `cdc follow` running?",
+    )
+
+
 def _has_reached(position: Position | None, wanted: Lsn) -> bool:
     return position is not None and position.lsn >= wanted
-
-
-def _write_beat(settings: PipelineSettings) -> None:
-    """Write a heartbeat behind the token: positions are those of commits, and there may be none behind the last one."""
-    # a row that is locked, too, is an error of this kind
-    with suppress(UnreachableError), source.open_connection(settings.source) as held:
-        # somebody who holds the row writes a heartbeat that commits behind the token, too
-        held.execute("SET lock_timeout = '1ms'")
-        write_heartbeat(held, settings.source, settings.pipeline.name, "token")
 
 
 def _parse_token(token: str) -> Lsn:
@@ -110,13 +118,17 @@ def _parse_token(token: str) -> Lsn:
         ) from None
 
 
-def _position_reader(settings: PipelineSettings, follower: str) -> ReadPosition:
+@contextmanager
+def _open_follower(settings: PipelineSettings, follower: str) -> Iterator[tuple[ReadPosition, FedFollower | None]]:
+    """Open the follower for questions after its position; also yields itself, if the lake feeds it."""
     if follower == settings.delta[0]:
-        return delta_follower(settings).position
-    if follower == VIEWS and settings.views:
-        return view_store(settings).position
-    fed = fed_followers(None, settings)
-    if follower not in fed:
-        known = [settings.delta[0], *([VIEWS] if settings.views else []), *fed]
-        raise ConfigurationError(f"there is no follower {follower}", f"cdc.yaml has {', '.join(known)}")
-    return fed[follower].position
+        yield delta_follower(settings).position, None
+    elif follower == VIEWS and settings.views:
+        yield view_store(settings).position, None
+    else:
+        fed = fed_followers(None, settings)
+        if follower not in fed:
+            known = [settings.delta[0], *([VIEWS] if settings.views else []), *fed]
+            raise ConfigurationError(f"there is no follower {follower}", f"cdc.yaml has {', '.join(known)}")
+        with closing(fed[follower]) as asked:
+            yield asked.position, asked

@@ -21,7 +21,7 @@ from tests.bench.world.visible import CutSight, PlaceSight, cuts_seen
 from tests.support.waiting import until
 
 FOLLOWERS = (LAKE, "search")
-BEYOND = Measure("beyond_lake", "p99 above the lake's p99", "s")
+BEYOND = [Measure(f"{name}_beyond_lake", f"{name} above the lake's {name}", "s") for name in ("p50", "p99")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,8 @@ class SearchLagStage:
         values = {**of_latencies(samples["p50"], len(commits)), **taken(window.usage)}
         if side == OURS:
             samples["lake"] = latencies(commits, cuts.seen_at(commits))
-            values["beyond_lake"] = values["p99"] - of_latencies(samples["lake"], len(commits))["p99"]
+            lake = of_latencies(samples["lake"], len(commits))
+            values.update({f"{name}_beyond_lake": values[name] - lake[name] for name in ("p50", "p99")})
         return Readings(values, window.usage, samples)
 
     def _watched(self, side: str) -> AbstractContextManager[PlaceSight]:
@@ -107,10 +108,10 @@ def stage(ground: Ground, sizes: Sizes) -> Iterator[SearchLagStage]:
 SEARCHABLE = Goal(
     "lag-search",
     "Commit to searchable, 1,000 single-row transactions a second",
-    "p99 ≤ the lake's p99 + 1 s",
+    "p50 ≤ the lake's p50 + 0.3 s, p99 ≤ the lake's p99 + 0.6 s",
     (OURS, STOCK),
-    (LATENCIES[2], BEYOND, LATENCIES[0], LATENCIES[1], LATENCIES[3], DRIFT, UNSEEN, CPU, JOB_CPU, MEMORY),
-    (Limit("beyond_lake", 1.0),),
+    (LATENCIES[2], *BEYOND, LATENCIES[0], LATENCIES[1], LATENCIES[3], DRIFT, UNSEEN, CPU, JOB_CPU, MEMORY),
+    (Limit("p50_beyond_lake", 0.3), Limit("p99_beyond_lake", 0.6)),
     {
         Scale.SMALL: {"rows": 20_000, "rate": 200, "writers": 4, "warm": 10, "seconds": 20},
         Scale.FULL: {"rows": 1_000_000, "rate": 1000, "writers": 4, "warm": 60, "seconds": 600},

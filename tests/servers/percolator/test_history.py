@@ -30,9 +30,9 @@ def dying(random: random.Random, follower: Any) -> ExitStack:
     """Kill at one of the steps of a batch."""
     place = random.choice(
         [
-            "sinks.search.state.StateDocument.store",
+            "cdc.sinks.search.state.StateDocument.store",
             "cdc.sinks.opensearch.write.send",
-            "sinks.percolator.percolators.Percolators.update",
+            "cdc.sinks.percolator.percolators.Percolators.update",
             "cdc.sinks.percolator.search.find_rows",
             "cdc.sinks.percolator.search.percolate",
             "cdc.sinks.percolator.records.position_record",
@@ -42,7 +42,7 @@ def dying(random: random.Random, follower: Any) -> ExitStack:
         ]
     )
     stack = ExitStack()
-    if place.startswith("sinks") or place.startswith("cdc"):
+    if place.startswith("cdc"):
         stack.enter_context(patch(place, side_effect=Killed))
         return stack
     owner, name = (follower._rows, "apply") if place == "after the rows" else (MatchLog, "commit")

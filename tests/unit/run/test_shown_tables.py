@@ -29,7 +29,7 @@ def hidden(settings: PipelineSettings, *names: TableName) -> list[str]:
     """The tables that readers of the lake do not see now."""
     position = delta_follower(settings).position()
     assert position
-    return [str(name) for name in ShownTables(settings, "lake", names).find_hidden(position, position.lsn)]
+    return [str(name) for name in ShownTables(settings, "lake", None, names).find_hidden(position, position.lsn)]
 
 
 def copy_late(tracked: TrackedLake) -> None:
@@ -46,7 +46,7 @@ def test_a_table_that_is_copied_again_is_hidden_until_a_cut_has_it(tmp_path: Pat
     assert hidden(settings) == hidden(settings, NAME) == ["public.things"]
     assert hidden(settings, OTHERS.name) == []
     # somebody is at it
-    ShownTables(settings, "lake").check_stops([NAME])
+    ShownTables(settings, "lake", None).check_stops([NAME])
     tracked.copy(tracked.table, ROWS, 15, anew=True)
     assert hidden(settings) == ["public.things"]
     tracked.follower.tables.adopt([NAME])
@@ -61,7 +61,7 @@ def test_a_table_that_has_stopped_for_good_is_told_to_who_waits_for_it(tmp_path:
     settings = settings_of(tracked)
     tracked.follower.tables.stop({NAME: "its schema has changed"})
     tracked.apply(1)
-    shown = ShownTables(settings, "lake")
+    shown = ShownTables(settings, "lake", None)
     with pytest.raises(PreconditionError) as told:
         shown.check_stops([NAME])
     assert str(told.value) == (
