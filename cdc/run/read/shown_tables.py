@@ -20,8 +20,8 @@ REMEDY = "see `cdc status`; who reads other tables names those"
 class ShownTables:
     """What readers of one follower see.
 
-    `fed`: itself, if the lake feeds it. `only`: the tables and views that are asked for; all of the follower's if it is empty. Raises ConfigurationError for
-    one that the follower does not hold.
+    `fed`: itself, if the lake feeds it. `only`: the tables and views that are asked for; all of the follower's if it is
+    empty. Raises ConfigurationError for one that the follower does not hold.
     """
 
     def __init__(
