@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from cdc.core.errors import ConfigurationError
+from cdc.core.errors import ConfigurationError, SeveralErrors
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -29,3 +29,7 @@ class InvalidSettingsError(ConfigurationError):
     @property
     def lines(self) -> tuple[str, ...]:
         return tuple(map(str, self.problems))
+
+
+class SettingsRefusedError(SeveralErrors, ConfigurationError):
+    """The configuration file is valid, but some of it does not fit the tables or the lake that are there."""

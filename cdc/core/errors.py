@@ -8,7 +8,8 @@ CdcError (3)
 │   └── ViewStoppedError
 ├── UnreachableError (4)
 ├── DivergenceError (5)
-├── IncompleteError (6)
+├── SeveralErrors (3)
+│   └── IncompleteError (6)
 ├── HistoryLostError (7)
 │   ├── TopicLostError
 │   └── TableLostError
@@ -113,10 +114,9 @@ class DivergenceError(CdcError):
     exit_code = 5
 
 
-class IncompleteError(CdcError):
-    """The command is done, except for stopped tables and blocked keys; `errors` has one error for each of them."""
+class SeveralErrors(CdcError):
+    """More than one failure: `errors` has each of them, and each is a line of its own."""
 
-    exit_code = 6
     errors: tuple[CdcError, ...] = ()
 
     def __init__(self, errors: Iterable[CdcError]) -> None:
@@ -126,6 +126,12 @@ class IncompleteError(CdcError):
     @property
     def lines(self) -> tuple[str, ...]:
         return tuple(map(str, self.errors)) or super().lines
+
+
+class IncompleteError(SeveralErrors):
+    """The command is done, except for stopped tables and blocked keys; there is one error for each of them."""
+
+    exit_code = 6
 
 
 class HistoryLostError(CdcError):

@@ -13,7 +13,7 @@ from cdc.connect.source import column_types as types
 from cdc.connect.source.queries import read_sql
 from cdc.connect.source.relation import Leaf, Persistence, RelationKind, ReplicaIdentity, Shape, read_shapes
 from cdc.connect.table_choices import NO_CHOICES, Choices, ChosenType, ColumnChoices
-from cdc.core.errors import PreconditionError
+from cdc.core.errors import CdcError, PreconditionError, SeveralErrors
 from cdc.core.table import Column, Table, TableName
 from cdc.postgres.locks import LOCK_PATIENCE, find_holders, locked_error
 
@@ -29,17 +29,12 @@ _IDENTITIES = {
 }
 
 
-class TablesRefusedError(PreconditionError):
-    """Some tables cannot be followed: `refusals` has all reasons for all of them, `offer` settings that would work."""
+class TablesRefusedError(SeveralErrors, PreconditionError):
+    """Some tables cannot be followed, for these reasons; `offer`: settings that would work."""
 
-    def __init__(self, refusals: Iterable[PreconditionError], offer: str = "") -> None:
-        self.refusals = tuple(refusals)
-        super().__init__("; ".join(map(str, self.refusals)))
+    def __init__(self, errors: Iterable[CdcError], offer: str = "") -> None:
+        super().__init__(errors)
         self.offer = offer
-
-    @property
-    def lines(self) -> tuple[str, ...]:
-        return tuple(map(str, self.refusals))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from cdc.config.errors import SettingsRefusedError
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, ConfigurationError
 from cdc.core.table import TableName
@@ -9,20 +10,8 @@ from cdc.run.pipeline import lake_of
 from cdc.sinks.lake.history.epochs import is_history_folder
 
 
-class PlacesTakenError(ConfigurationError):
-    """Views or tables have the names of histories; `lines` has one for each."""
-
-    def __init__(self, errors: Iterable[ConfigurationError]) -> None:
-        self.errors = tuple(errors)
-        super().__init__("; ".join(map(str, self.errors)))
-
-    @property
-    def lines(self) -> tuple[str, ...]:
-        return tuple(map(str, self.errors))
-
-
 def check_places(settings: PipelineSettings) -> None:
-    """Raise PlacesTakenError if a history lies in the place of a view, or of a table that the file names.
+    """Raise SettingsRefusedError if a history lies in the place of a view, or of a table that the file names.
 
     A lake that does not answer is no error here.
     """
@@ -32,7 +21,7 @@ def check_places(settings: PipelineSettings) -> None:
     except CdcError:
         return
     if taken:
-        raise PlacesTakenError(_describe(name, is_view=name in views) for name in taken)
+        raise SettingsRefusedError(_describe(name, is_view=name in views) for name in taken)
 
 
 def _find_taken(settings: PipelineSettings, names: Iterable[TableName]) -> Iterator[TableName]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
+from cdc.config.errors import SettingsRefusedError
 from cdc.config.settings import PipelineSettings
 from cdc.core.containment import describe_error
 from cdc.core.errors import CdcError, ConfigurationError
@@ -14,20 +15,8 @@ from cdc.views.definition import ViewDefinition
 from cdc.views.order import sort_readable
 
 
-class ViewsRefusedError(ConfigurationError):
-    """Some views cannot be kept up over these tables; `lines` has one for each."""
-
-    def __init__(self, errors: Iterable[CdcError]) -> None:
-        self.errors = tuple(errors)
-        super().__init__("; ".join(map(str, self.errors)))
-
-    @property
-    def lines(self) -> tuple[str, ...]:
-        return tuple(map(str, self.errors))
-
-
 def check_views(settings: PipelineSettings, tables: Iterable[Table]) -> None:
-    """Raise ViewsRefusedError for views that would stop when they are filled. `tables`: as they are followed.
+    """Raise SettingsRefusedError for views that would stop when they are filled. `tables`: as they are followed.
 
     A view that reads another one is asked about once the lake has that.
     """
@@ -41,7 +30,7 @@ def check_views(settings: PipelineSettings, tables: Iterable[Table]) -> None:
         if known.keys() >= {*read} and (error := _find_refusal(view, {name: known[name] for name in read}))
     ]
     if refused:
-        raise ViewsRefusedError(refused)
+        raise SettingsRefusedError(refused)
 
 
 def find_histories(settings: PipelineSettings, tables: Iterable[Table]) -> dict[TableName, Table]:

@@ -3,13 +3,14 @@
 import inspect
 import pickle
 import pkgutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 
 from cdc.config.errors import Problem
 from cdc.core import errors
 from cdc.core.errors import CdcError, PreconditionError
 from cdc.core.refusal import Refusal
+from cdc.core.table import TableName
 from cdc.run.spark.errors import to_cdc_error
 
 PACKAGES = ("cdc",)
@@ -22,7 +23,7 @@ EXAMPLES: dict[object, object] = {
     CdcError: FAILURE,
     Refusal: Refusal("topic", 0, 7, "unreadable"),
     Iterable[CdcError]: [FAILURE, CdcError("other")],
-    Iterable[PreconditionError]: [FAILURE],
+    Sequence[TableName]: [TableName("a", "v"), TableName("a", "w")],
     list[Problem]: [Problem(3, "source", "is missing")],
 }
 """A value for each type that a constructor of an error takes."""

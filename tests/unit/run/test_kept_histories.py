@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from cdc.config.errors import SettingsRefusedError
 from cdc.config.settings import PipelineSettings
 from cdc.core.table import TableName
 from cdc.run.kept_histories import describe_history_problems, describe_stopped_histories
-from cdc.run.tables.history_places import PlacesTakenError, check_places
+from cdc.run.tables.history_places import check_places
 from cdc.run.tables.preflight import find_taken_names
 from tests.support.lake.places import in_folder
 from tests.support.lake.tracked import NAME, TrackedLake
@@ -69,7 +70,7 @@ def test_config_check_asks_the_lake_for_names_that_a_history_has(tmp_path: Path)
     tracked.copy_again(shape, [row], 3)
     views = {name: {"key": ["id"], "sql": "SELECT id FROM things"} for name in ("public.things_history", "a.free")}
     check_places(settings_of(tracked, "public.things", views={"a.free": views["a.free"]}))
-    with pytest.raises(PlacesTakenError) as error:
+    with pytest.raises(SettingsRefusedError) as error:
         check_places(settings_of(tracked, "public.things_history_2", "public.things", views=views))
     end = "in the lake this is the name of a history, which nothing replaces"
     assert error.value.lines == (

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from cdc.config.errors import SettingsRefusedError
 from cdc.config.settings import PipelineSettings
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.run.tables import view_check
-from cdc.run.tables.view_check import ViewsRefusedError, check_views
+from cdc.run.tables.view_check import check_views
 from tests.support.views.kept import KeptWithoutSpark
 from tests.support.views.sales import CUSTOMERS, NAMES, put_customers
 from tests.unit.config.test_settings import made
@@ -42,7 +43,7 @@ REFUSED = {
 def test_each_view_is_refused_by_its_name_and_place() -> None:
     views = {name: sql for name, (sql, _) in REFUSED.items()}
     settings = settings_with(**views, right="SELECT id, total FROM orders", waits="SELECT id FROM elsewhere")
-    with pytest.raises(ViewsRefusedError) as refused:
+    with pytest.raises(SettingsRefusedError) as refused:
         check_views(settings, [ORDERS])
     assert refused.value.exit_code == 2
     found = dict(line.removeprefix("views.shop.").split(": ", 1) for line in refused.value.lines)
@@ -55,7 +56,7 @@ def test_an_error_that_nobody_thought_of_is_one_line(monkeypatch: pytest.MonkeyP
         raise StopIteration
 
     monkeypatch.setattr(view_check, "compile_view", compile_none)
-    with pytest.raises(ViewsRefusedError, match=r"views\.shop\.v: an error that cdc does not know .*StopIteration"):
+    with pytest.raises(SettingsRefusedError, match=r"views\.shop\.v: an error that cdc does not know .*StopIteration"):
         check_views(settings_with(v="SELECT id FROM orders"), [ORDERS])
 
 
@@ -72,5 +73,5 @@ def test_a_view_over_another_one_is_asked_about_once_the_lake_has_that(tmp_path:
     kept.keeper.bring(kept.source.cut())
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(view_check, "view_store", lambda _: kept.store)
-        with pytest.raises(ViewsRefusedError, match=r"^views\.shop\.over: .*nope"):
+        with pytest.raises(SettingsRefusedError, match=r"^views\.shop\.over: .*nope"):
             check_views(settings, [CUSTOMERS])
