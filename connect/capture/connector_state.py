@@ -15,6 +15,7 @@ class RunState(StrEnum):
     PAUSED = "PAUSED"
     STOPPED = "STOPPED"
     FAILED = "FAILED"
+    UNASSIGNED = "UNASSIGNED"
 
 
 _IDLE: Final = (RunState.PAUSED, RunState.STOPPED)
@@ -50,7 +51,8 @@ def look_up(client: ConnectClient, name: str) -> ConnectorState:
     """Read a connector's state from Kafka Connect. Raises like `ConnectClient`."""
     found = client.status(name)
     if found is None:
-        return ConnectorState(name, None)
+        # one made a moment ago has a configuration before any worker writes a status of it
+        return ConnectorState(name, None if client.config(name) is None else RunState.UNASSIGNED)
     # a connector stays RUNNING while a task of it is FAILED
     failed = next((part for part in (found.connector, *found.tasks) if part.state == RunState.FAILED), None)
     reason = pick_root_cause(failed.trace or "") or "no reason given" if failed else None

@@ -1,12 +1,13 @@
 """Kafka Connect's answers as values, and a connector's state made of them."""
 
 import json
+from collections.abc import Callable
 
 import httpx
 import pytest
 
 from cdc.connect.capture.connect_client import ConnectClient, split_login
-from cdc.connect.capture.connector_state import ConnectorState, look_up
+from cdc.connect.capture.connector_state import ConnectorState, describe_idle, look_up
 from cdc.core.errors import ConfigurationError, PreconditionError, UnreachableError
 from tests.support.ports import free_port
 
@@ -18,10 +19,12 @@ FAILED = {"id": 0, "state": "FAILED", "worker_id": "w", "trace": TRACE}
 
 
 def client(code: int, answer: object) -> ConnectClient:
+    return answering(lambda _: httpx.Response(code, json=answer))
+
+
+def answering(answer: Callable[[httpx.Request], httpx.Response]) -> ConnectClient:
     made = ConnectClient("http://connect")
-    made._http = httpx.Client(
-        base_url="http://connect", transport=httpx.MockTransport(lambda _: httpx.Response(code, json=answer))
-    )
+    made._http = httpx.Client(base_url="http://connect", transport=httpx.MockTransport(answer))
     return made
 
 
@@ -32,6 +35,15 @@ def test_a_failed_task_gives_its_innermost_cause() -> None:
 
 def test_an_unknown_connector_has_no_state() -> None:
     assert look_up(client(404, {"error_code": 404, "message": "no"}), "c") == ConnectorState("c", None)
+
+
+def test_a_connector_made_a_moment_ago_is_there_before_its_status() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        is_status = request.url.path.endswith("/status")
+        return httpx.Response(404, json={"message": "No status found"}) if is_status else httpx.Response(200, json={})
+
+    state = look_up(answering(answer), "c")
+    assert (state.state, describe_idle(state)) == ("UNASSIGNED", None)
 
 
 def test_a_validation_gives_a_sentence_for_each_error() -> None:
