@@ -34,7 +34,7 @@ def _removed(home: Home) -> None:
 
 @pytest.fixture(scope="module")
 def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
-    """Where all parts run: those of the run's other tests, if they are local processes."""
+    """Where all parts run: those of this room, if they are local processes."""
     found = request.getfixturevalue("servers")
     if isinstance(found, Servers) and found.home:
         yield found.home
