@@ -164,7 +164,7 @@ def test_a_replaced_follower_tells_no_more(scene: Scene) -> None:
     old = scene.follower
     scene.restart()
     scene.apply(2, {(7,): listing(7)}, {(1,): saved(1, ALL)})
-    with pytest.raises(RefusedError, match="another `cdc follow` has taken over"):
+    with pytest.raises(RefusedError, match="another `cdc follow` has moved the position"):
         old.apply(batch({(8,): listing(8)}, {}, 3), at(3))
     assert scene.told() == {(1, 7)}
 
