@@ -4,7 +4,7 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import count
+from itertools import count, pairwise
 from typing import Final, NoReturn
 
 from sqlglot import exp
@@ -29,6 +29,8 @@ from cdc.views.statement.written_names import note_names
 _LOG = logging.getLogger(__name__)
 DIALECT: Final = "spark"
 DEFAULT_SCHEMA: Final = "public"
+MOST_OPEN_JOINS: Final = 10
+"""JOINs in a row that wait for their ON: the parser's time doubles with each (12 of them: 0.2 s, 24: some minutes)."""
 _DIALECT: Final = Dialect.get_or_raise(DIALECT)
 
 
@@ -144,7 +146,10 @@ def parse_query(view: str, sql: str) -> exp.Query:
 
 def _parse_query(view: str, sql: str) -> exp.Query:
     try:
-        trees = _DIALECT.parser().parse(_tokenize(sql), sql)
+        tokens = _tokenize(sql)
+        if place := _find_open_join(tokens):
+            _refuse(view, f"{MOST_OPEN_JOINS} JOINs wait for their ON at line {place.line}, column {place.col}")
+        trees = _DIALECT.parser().parse(tokens, sql)
     except ParseError as error:
         first = error.errors[0]
         # some of sqlglot's reasons name its classes
@@ -156,6 +161,19 @@ def _parse_query(view: str, sql: str) -> exp.Query:
         _refuse(view, "it is no single SELECT")
     drop_hints(trees[0])
     return trees[0]
+
+
+def _find_open_join(tokens: Sequence[Token]) -> Token | None:
+    """The first JOIN before which too many others are open; a CROSS JOIN never is."""
+    pending = 0
+    for before, token in pairwise(tokens):
+        if token.token_type in (TokenType.ON, TokenType.USING):
+            pending = max(pending - 1, 0)
+        elif token.token_type == TokenType.JOIN and before.token_type != TokenType.CROSS:
+            pending += 1
+        if pending > MOST_OPEN_JOINS:
+            return token
+    return None
 
 
 def drop_hints(tree: exp.Query) -> None:

@@ -351,6 +351,15 @@ def test_tables_that_differ_by_case_are_not_mistaken_for_each_other() -> None:
         read("SELECT a.id FROM `A` b JOIN a USING (id)")
 
 
+def test_joins_without_a_condition_are_not_tried_without_end() -> None:
+    with pytest.raises(ConfigurationError, match="10 JOINs wait for their ON at line 1, column"):
+        compiled("SELECT a.id FROM a" + " JOIN a" * 200)
+    crossed = "SELECT a.id FROM a" + "".join(f" CROSS JOIN b b{number}" for number in range(30))
+    assert compiled(crossed).tables == {A.name, TableName("public", "b")}
+    joined = "SELECT a.id FROM a" + "".join(f" JOIN b b{number} ON b{number}.a_id = a.id" for number in range(30))
+    assert compiled(joined).tables == {A.name, TableName("public", "b")}
+
+
 def test_common_table_expressions_are_not_written_out_without_end() -> None:
     names = [f"c{number}" for number in range(40)]
     twice = (f"{b} AS (SELECT l.id FROM {a} l JOIN {a} r ON l.id = r.id)" for a, b in pairwise(names))
