@@ -25,7 +25,7 @@ from cdc.views.definition import ViewDefinition
 from cdc.views.explanation import Explanation, explain
 from cdc.views.keeper import KeeperHooks, ViewKeeper
 from cdc.views.kept_view import KeptView
-from cdc.views.order import sort_readable, sort_views, split_readable
+from cdc.views.order import sort_readable, sort_views
 from cdc.views.store import ViewStore
 
 
@@ -70,7 +70,7 @@ def find_unfilled_views(settings: PipelineSettings) -> list[TableName]:
 def find_views_over(settings: PipelineSettings, tables: Collection[TableName]) -> list[TableName]:
     """The views that read these tables, also by way of other views."""
     found = {*tables}
-    for view, read in sort_views(split_readable(define_present_views(settings))[0]).items():
+    for view, read in sort_readable(define_present_views(settings))[0].items():
         found |= {view.name} if found & {*read} else set()
     return sorted(found - {*tables})
 
