@@ -15,15 +15,14 @@ from typing import Final
 from cdc.core.error_text import pick_root_cause
 from cdc.core.errors import CdcError, RefusedError, UnreachableError
 
-LOG: Final = "cdc.trouble"
+# made here, not by `getLogger`: while PySpark makes a logger of its own, others get its class, which writes JSON
+LOG: Final = logging.Logger("cdc.trouble")
 """The logger that gets tracebacks. Nothing of it is shown unless somebody gives it a handler."""
 SHARED: Final = (UnreachableError, RefusedError)
 """A server does not answer, or another process has taken over: the next thing would meet the same."""
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
-_log = logging.getLogger(LOG)
-_log.addHandler(logging.NullHandler())
-_log.propagate = False
+LOG.addHandler(logging.NullHandler())
 
 
 @contextmanager
@@ -44,7 +43,7 @@ def contain_errors(
             raise shared from error
         if isinstance(error, OSError) and error.errno in _FULL:
             raise
-        _log.error("%s: %s", what, error, exc_info=error)
+        LOG.error("%s: %s", what, error, exc_info=error)
         stop(describe_error(error))
 
 

@@ -15,11 +15,10 @@ MOST_BYTES: Final = 4 * 2**20
 def open_trouble_log(settings: PipelineSettings) -> Path:
     """Let tracebacks go to a file of the pipeline's state, beside Spark's log; returns its path."""
     path = (Path(settings.pipeline.state) / "logs" / NAME).absolute()
-    log = logging.getLogger(LOG)
-    opened = [handler for handler in log.handlers if isinstance(handler, RotatingFileHandler)]
+    opened = [handler for handler in LOG.handlers if isinstance(handler, RotatingFileHandler)]
     if str(path) not in [handler.baseFilename for handler in opened]:
         path.parent.mkdir(parents=True, exist_ok=True)
         handler = RotatingFileHandler(path, maxBytes=MOST_BYTES, backupCount=1, delay=True)
         handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-        log.addHandler(handler)
+        LOG.addHandler(handler)
     return path

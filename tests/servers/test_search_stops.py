@@ -1,6 +1,5 @@
 """Errors of the cluster: one of a table stops only that table; a block is reported with its remedy, and retried."""
 
-import logging
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -95,12 +94,11 @@ def test_whatever_a_table_meets_stops_it_and_the_others_go_on(
         yield
 
     fine = changed(OTHERS, {(3,): written(3, "new")})
-    log = logging.getLogger(LOG)
-    log.addHandler(caplog.handler)
+    LOG.addHandler(caplog.handler)
     try:
         follower.apply(FeedBatch({THINGS.name: LazyParts(unreadable), OTHERS.name: fine}), at(1))
     finally:
-        log.removeHandler(caplog.handler)
+        LOG.removeHandler(caplog.handler)
     assert re.match(
         r"public\.things: an error that cdc does not know \(test_search_stops\.py:\d+\): ValueError: what nobody has"
         r" thought of → see the log; `cdc follow` tries to copy it again",

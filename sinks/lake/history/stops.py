@@ -4,7 +4,6 @@ Its table is followed on. The table's next copy begins a new epoch of the histor
 """
 
 import errno
-import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from threading import Lock
@@ -12,6 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from cdc.core.containment import LOG
 from cdc.core.errors import CdcError, RefusedError, UnreachableError
 from cdc.core.position import Bookmark, Lsn, format_lsn
 from cdc.core.table import TableName
@@ -115,6 +115,6 @@ def describe_trouble(error: Exception, name: TableName) -> str:
         return loss_reason(error).removeprefix(f"{name}: ")
     if isinstance(error, FileNotFoundError):
         return f"{error.filename} is gone from the lake"
-    logging.getLogger("cdc.histories").error("the history %s stops", name, exc_info=error)
+    LOG.error("history %s: %s", name, error, exc_info=error)
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}"

@@ -3,9 +3,11 @@
 import errno
 import logging
 import re
+import runpy
 
 import pytest
 
+from cdc.core import containment
 from cdc.core.containment import LOG, contain_errors, describe_error
 from cdc.core.errors import PreconditionError, RefusedError, UnreachableError
 
@@ -60,12 +62,11 @@ def test_the_log_has_the_traceback() -> None:
     records = list[logging.LogRecord]()
     handler = logging.Handler()
     handler.emit = records.append  # type: ignore[method-assign, assignment]
-    log = logging.getLogger(LOG)
-    log.addHandler(handler)
+    LOG.addHandler(handler)
     try:
         stop_by(KeyError("x"))
     finally:
-        log.removeHandler(handler)
+        LOG.removeHandler(handler)
     [record] = records
     assert record.exc_info
     assert "view a.b" in record.getMessage()
@@ -75,3 +76,14 @@ def test_an_error_of_spark_is_told_in_its_own_words() -> None:
     from pyspark.errors import AnalysisException
 
     assert describe_error(AnalysisException("[NO_SUCH] no column; line 1\n'Project")) == "[NO_SUCH] no column; line 1"
+
+
+def test_the_log_is_a_plain_one_whatever_class_others_get() -> None:
+    """PySpark sets the class of all loggers for a moment; imported in that moment, ours would write JSON."""
+    usual = logging.getLoggerClass()
+    logging.setLoggerClass(type("Other", (usual,), {}))
+    try:
+        imported = runpy.run_path(containment.__file__)
+    finally:
+        logging.setLoggerClass(usual)
+    assert type(imported["LOG"]) is logging.Logger
