@@ -14,7 +14,6 @@ from cdc.core.table import Table, TableName
 from cdc.run.lease import hold_lease
 from cdc.run.pipeline import lake_of, view_store
 from cdc.run.spark.errors import check_spark
-from cdc.run.trouble_log import open_trouble_log
 from cdc.run.view_definitions import define_present_views, define_views
 from cdc.run.waiting_views import describe_waiting_views
 from cdc.sinks.lake import layout
@@ -47,7 +46,6 @@ def open_keeper(
         KeptView(view, tables, settings.views[str(view.name)].whole_seconds if is_patient else 0.0)
         for view, tables in ordered.items()
     ]
-    open_trouble_log(settings)
     keeper = ViewKeeper(spark, view_store(settings), kept, KeeperHooks(say, recent, check_spark, define))
     for view, reason in refused.items():
         keeper.refuse(view, reason)

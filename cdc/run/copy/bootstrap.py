@@ -55,6 +55,7 @@ from cdc.run.tables import problems
 from cdc.run.tables.history_check import check_history
 from cdc.run.tables.schema_check import find_changed_choices
 from cdc.run.tables.selection import find_selected
+from cdc.run.trouble_log import open_trouble_log
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.follower import DeltaFollower
 
@@ -156,6 +157,7 @@ def _has_all_copies(settings: PipelineSettings, names: Sequence[TableName]) -> b
 def _copy_and_fill(
     context: CopyContext, tables: Sequence[Table], again: Sequence[TableName], optional: Set[TableName]
 ) -> BootstrapResult:
+    open_trouble_log(context.settings)
     follower = delta_follower(context.settings)
     to_replace = [name for name in again if name in follower.bookmarks()]
     if to_replace:

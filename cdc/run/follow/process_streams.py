@@ -41,6 +41,7 @@ from cdc.run.scratch import open_scratch
 from cdc.run.shutdown import StopEvent
 from cdc.run.spark.errors import SparkEndedError
 from cdc.run.tables.history_check import require_position
+from cdc.run.trouble_log import open_trouble_log
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.follower import DeltaFollower
 
@@ -76,6 +77,7 @@ class ProcessStreams:
         stopping: threading.Event,
         context: FollowContext,
     ) -> None:
+        open_trouble_log(settings)
         self._settings = settings
         self._lake = settings.delta[0]
         # a look costs a request to the lake's store; with the lake's stream in this process, it rings instead

@@ -21,6 +21,7 @@ from cdc.run.tables.history_check import require_position
 from cdc.run.tables.preflight import examine_tables, merge_refusals
 from cdc.run.tables.schema_check import find_different
 from cdc.run.tables.selection import list_followed, list_held_by
+from cdc.run.trouble_log import open_trouble_log
 from cdc.run.verify.catch_up import check_followed, wait_for_lsn, wait_for_tables
 from cdc.run.verify.history_comparison import compare_histories
 from cdc.run.verify.pinned_source import FollowerReader, PinnedSource, pin_source
@@ -59,6 +60,7 @@ def verify(
             positions = {name: reader.position for name, reader in _open_readers(settings, None, names).items()}
             check_followed(settings, positions, source.current_lsn(connection))
         spark = start_spark()
+        open_trouble_log(settings)
         followers = _open_readers(settings, spark, names)
         to_compare = [table.name for table in now.fit]
         with pin_source(settings, connection, spark, to_compare, lake_position.log_start, max_keys) as pinned:
