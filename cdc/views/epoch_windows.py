@@ -58,7 +58,8 @@ def _find_closing(view: ViewDefinition) -> ClosingWindow | None:
 
 def _select_windows(view: ViewDefinition, closing: ClosingWindow, epochs: Sequence[Epoch]) -> Iterator[str]:
     # a column that nobody reads may have become what it cannot be cast to
-    outputs = [column for column in _present_columns(epochs) if _may_read(view, column)]
+    tree = parse_query(str(view.name), view.sql)
+    outputs = [column for column in _present_columns(epochs) if _may_read(tree, column)]
     for epoch, successor in zip_longest(epochs, epochs[1:]):
         bounds = (_begin_micros(epoch) if epoch.number > 1 else None, _begin_micros(successor) if successor else None)
         key = epoch.opened.facts.shapes[-1].key if epoch.opened else []
@@ -66,8 +67,7 @@ def _select_windows(view: ViewDefinition, closing: ClosingWindow, epochs: Sequen
         yield select_in_time(closing, epoch.name, key, columns, bounds)
 
 
-def _may_read(view: ViewDefinition, column: Column) -> bool:
-    tree = parse_query(str(view.name), view.sql)
+def _may_read(tree: exp.Query, column: Column) -> bool:
     has_star = any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star))
     is_any = has_star or any(join.method == "NATURAL" for join in tree.find_all(exp.Join))
     return is_any or any(each.name.lower() == column.name.lower() for each in tree.find_all(exp.Identifier))
