@@ -18,7 +18,14 @@ from typing import Final
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError
 from cdc.local.state.files import write
-from cdc.run.spark.java_process import HOME, own_environment, settings_file, settings_options, to_properties
+from cdc.run.spark.java_process import (
+    HOME,
+    name_settings_file,
+    own_environment,
+    settings_file,
+    settings_options,
+    to_properties,
+)
 from cdc.run.spark.pipeline_session import SUBMITTED, session_options, spark_conf
 from cdc.run.spark.session import SessionOptions, assemble_conf
 from cdc.run.toolkit_archive import find_package
@@ -63,7 +70,7 @@ def submit(settings: PipelineSettings, submission: Submission) -> int:
     """Run the job, wait for it, and return its exit code. Raises CdcError when it cannot be started."""
     folder = _open_folder(settings)
     with ExitStack() as held:
-        conf = held.enter_context(settings_file(folder, submission.conf))
+        conf = held.enter_context(settings_file(folder / name_settings_file(), submission.conf))
         command = submission.command(conf, _write_entry(folder))
         try:
             return subprocess.run(command, env=submission.environment(), check=False).returncode  # noqa: S603

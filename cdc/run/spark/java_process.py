@@ -6,11 +6,12 @@ that only its owner reads, and that is gone once Java has started.
 
 import os
 import shlex
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 import psutil
 import pyspark
@@ -33,15 +34,19 @@ _ESCAPED: Final = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "
 
 
 @contextmanager
-def settings_file(folder: Path, conf: Mapping[str, str]) -> Iterator[Path]:
-    """Write Spark's settings to a file in `folder` as long as the context lasts, with mode 0600."""
-    handle, name = tempfile.mkstemp(dir=folder, prefix="spark-", suffix=".properties")
+def settings_file(file: Path, conf: Mapping[str, str]) -> Iterator[Path]:
+    """Write Spark's settings to a new file as long as the context lasts, with mode 0600."""
+    with os.fdopen(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as written:
+        written.write(to_properties(conf))
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(to_properties(conf))
-        yield Path(name)
+        yield file
     finally:
-        Path(name).unlink(missing_ok=True)
+        file.unlink(missing_ok=True)
+
+
+def name_settings_file() -> str:
+    """A name that no other process has in its arguments."""
+    return f"spark-{uuid4().hex}.properties"
 
 
 def to_properties(conf: Mapping[str, str]) -> str:
@@ -87,32 +92,51 @@ def adopt_environment(python: str, *, local: bool) -> None:
     os.environ.update(own)
 
 
-def start_java(conf: Mapping[str, str], folder: Path, log: Path, *, local: bool) -> None:
-    """Start the Java of this process's sessions, unless it runs; `folder` has the file of settings meanwhile.
+@dataclass(frozen=True, slots=True)
+class JavaStart:
+    """The start of the Java of this process's sessions; `folder` has the file of settings meanwhile.
 
-    Raises PySparkRuntimeError when it does not start.
+    Every process of the start has the name of that file in its arguments, from the shell script to Spark's own, and
+    keeps it when its parent is gone.
     """
-    if SparkContext._gateway is not None:
-        return
-    with settings_file(folder, conf) as file:
-        os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*settings_options(file, local=local), "pyspark-shell"])
-        try:
-            SparkContext._ensure_initialized()
-        except BaseException:
-            _end_readers(file)
-            raise
-        finally:
-            del os.environ["PYSPARK_SUBMIT_ARGS"]
-    java: Any = SparkContext._gateway
-    note_log(java.proc, log)
 
+    conf: Mapping[str, str]
+    folder: Path
+    log: Path
+    local: bool
+    name: str = field(default_factory=name_settings_file)
 
-def _end_readers(file: Path) -> None:
-    """End a Java that was being started with this file: it would complain, on our stderr, that the file is gone."""
-    for child in psutil.Process().children(recursive=True):
-        with suppress(psutil.NoSuchProcess):
-            if str(file) in child.cmdline():
-                child.kill()
+    def run(self) -> None:
+        """Start it, unless one runs. Raises PySparkRuntimeError when it does not start."""
+        if SparkContext._gateway is not None:
+            return
+        with settings_file(self.folder / self.name, self.conf) as file:
+            os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*settings_options(file, local=self.local), "pyspark-shell"])
+            try:
+                SparkContext._ensure_initialized()
+            except BaseException:
+                # one that is still being started would complain, on our stderr, that the file is gone
+                self.end()
+                raise
+            finally:
+                del os.environ["PYSPARK_SUBMIT_ARGS"]
+        java: Any = SparkContext._gateway
+        note_log(java.proc, self.log)
+
+    def end(self) -> None:
+        """Kill all processes of the start, until no more of them is found: each may just have forked another one.
+
+        No `wait` of psutil: PySpark would find the exit code taken away, take it for 0, and wait for ever.
+        """
+        while found := [process for process in psutil.process_iter() if self._is_of(process)]:
+            for process in found:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+
+    def _is_of(self, process: psutil.Process) -> bool:
+        with suppress(psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+            return any(self.name in word for word in process.cmdline())
+        return False
 
 
 def settings_options(file: Path, *, local: bool) -> list[str]:

@@ -5,14 +5,12 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-import psutil
 from py4j.protocol import Py4JError
 from pyspark.core.context import SparkContext
 from pyspark.errors import PySparkRuntimeError
@@ -25,7 +23,7 @@ from cdc.local.running.class_archive import FOLDER, ClassArchive
 from cdc.local.servers.java import BRIEF, LATE_COMPILER, Java, find_java
 from cdc.run.spark.cds_dump import dump_classes
 from cdc.run.spark.errors import check_spark
-from cdc.run.spark.java_process import HOME, adopt_environment, quote_options, start_java
+from cdc.run.spark.java_process import HOME, JavaStart, adopt_environment, quote_options
 
 FIXED = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -113,10 +111,10 @@ def build(name: str, options: SessionOptions, conf: Mapping[str, str]) -> SparkS
     for key, value in settings.items():
         builder = builder.config(key, value)
     _silence_py4j()
-    # to know Java among the children, if the start is interrupted
-    before = psutil.Process().children()
+    folder = options.scratch or Path(tempfile.gettempdir())
+    java = JavaStart(settings, folder, options.log, local=options.workers is None)
     try:
-        session = _start(partial(_start_session, builder, settings, options), options, before)
+        session = _start(java, builder, options)
     except (PySparkRuntimeError, Py4JError) as error:
         raise PreconditionError(f"Spark does not start: {pick_first_line(error)}", f"see {options.log}") from error
     if archive and not archive.is_there:
@@ -166,29 +164,23 @@ def _cluster(options: SessionOptions, workers: Workers) -> dict[str, str]:
     }
 
 
-def _start_session(builder: SparkSession.Builder, settings: Mapping[str, str], options: SessionOptions) -> SparkSession:
-    folder = options.scratch or Path(tempfile.gettempdir())
-    start_java(settings, folder, options.log, local=options.workers is None)
-    return builder.getOrCreate()
-
-
-def _start(
-    start: Callable[[], SparkSession], options: SessionOptions, before: Sequence[psutil.Process]
-) -> SparkSession:
+def _start(java: JavaStart, builder: SparkSession.Builder, options: SessionOptions) -> SparkSession:
     """Start the session in a thread of its own.
 
     In the main thread PySpark would replace our handler of SIGINT by one that asks Java to cancel its jobs, even in
     the middle of another call to Java.
     """
     with _temporary_files_in(options.scratch), ThreadPoolExecutor(1, "spark") as thread:
-        starting = thread.submit(start)
+        java_runs = thread.submit(java.run)
         try:
-            return starting.result()
+            java_runs.result()
+            return thread.submit(builder.getOrCreate).result()
         except KeyboardInterrupt:
-            # PySpark starts Java with SIGINT ignored, and until it answers nobody has a handle to end it
-            for child in psutil.Process().children(recursive=True):
-                if child not in before:
-                    child.kill()
+            # PySpark starts Java with SIGINT ignored, and until it answers nobody has a handle to end it;
+            # the thread may not even have forked
+            while not wait([java_runs], timeout=0.1).done:
+                java.end()
+            java.end()
             raise
 
 
