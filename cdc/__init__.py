@@ -5,9 +5,33 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cdc.programs import CutFrames, LakeCut, TableVersion, as_of, changes, cut, read, token, wait
+    from cdc.programs import (
+        CutFrames,
+        LakeCut,
+        PipelineReader,
+        TableVersion,
+        as_of,
+        changes,
+        cut,
+        open,
+        read,
+        token,
+        wait,
+    )
 
-__all__ = ["CutFrames", "LakeCut", "TableVersion", "as_of", "changes", "cut", "read", "token", "wait"]
+__all__ = [
+    "CutFrames",
+    "LakeCut",
+    "PipelineReader",
+    "TableVersion",
+    "as_of",
+    "changes",
+    "cut",
+    "open",
+    "read",
+    "token",
+    "wait",
+]
 
 # it warns of whatever is tried again, on stderr where no handler wants it: who tries again says what there is to say
 logging.getLogger("stamina").addHandler(logging.NullHandler())

@@ -59,14 +59,15 @@ def check(context: typer.Context) -> None:
     from cdc.run.tables.history_places import check_places
     from cdc.run.tables.view_check import check_views
 
-    check_places(settings)
-    asked = ask_tables(settings)
-    if asked is None and settings.views:
-        output.say("the source does not answer, and there is no lake: the views were not checked over their tables")
-    if asked:
-        for notice in asked.notices:
-            output.warn(str(notice))
-        check_views(settings, asked.tables)
+    with invocation.open_pipeline() as pipeline:
+        check_places(pipeline)
+        asked = ask_tables(pipeline)
+        if asked is None and settings.views:
+            output.say("the source does not answer, and there is no lake: the views were not checked over their tables")
+        if asked:
+            for notice in asked.notices:
+                output.warn(str(notice))
+            check_views(pipeline, asked.tables)
     tables, followers = len(settings.source.tables), ", ".join(settings.followers)
     output.data(f"{invocation.config}: ok: pipeline {settings.pipeline.name}, tables: {tables}, followers: {followers}")
 

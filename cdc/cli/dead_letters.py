@@ -27,10 +27,11 @@ def register(app: typer.Typer) -> None:
 
 def list_keys(context: typer.Context, json: Json = False, values: Values = False) -> None:
     """List the keys that are held, and why."""
-    settings = Invocation.of(context).settings
+    invocation = Invocation.read(context)
     from cdc.run.dead_letters import list_blocked_keys, render_text
 
-    keys = list_blocked_keys(settings)
+    with invocation.open_pipeline() as pipeline:
+        keys = list_blocked_keys(pipeline)
     if json:
         output.as_json([key.as_json(values=values) for key in keys])
         return
@@ -46,10 +47,11 @@ def show(
     context: typer.Context, place: Annotated[str, typer.Argument()], json: Json = False, values: Values = False
 ) -> None:
     """Show one message, its values masked."""
-    settings = Invocation.of(context).settings
+    invocation = Invocation.read(context)
     from cdc.run.dead_letters import find_letter, render_text
 
-    letter = find_letter(settings, place)
+    with invocation.open_pipeline() as pipeline:
+        letter = find_letter(pipeline, place)
     message = letter.message
     fields = {
         "table": str(letter.table),
@@ -70,11 +72,13 @@ def replay(context: typer.Context, table: OnlyTables = None, json: Json = False)
 
     After an upgrade, for instance. `cdc follow` must not run meanwhile.
     """
-    settings = Invocation.of(context).settings
+    invocation = Invocation.read(context)
     from cdc.core.table import TableName
     from cdc.run.dead_letters import replay as run
 
-    _print_result(run(settings, [TableName.parse(name) for name in table or ()]), json=json)
+    with invocation.open_pipeline() as pipeline:
+        done = run(pipeline, [TableName.parse(name) for name in table or ()])
+    _print_result(done, json=json)
 
 
 def drop(context: typer.Context, places: Places, yes: Yes = False, json: Json = False) -> None:
@@ -82,12 +86,14 @@ def drop(context: typer.Context, places: Places, yes: Yes = False, json: Json = 
 
     Of the keys of these messages; messages that wait behind them are applied.
     """
-    settings = Invocation.of(context).settings
+    invocation = Invocation.read(context)
     # asked before the heavy imports, so that a no is quick
     output.confirm(f"Drop what cannot be read of the keys of {format_count(len(places), 'message')}?", yes=yes)
     from cdc.run.dead_letters import drop as run
 
-    _print_result(run(settings, places), json=json)
+    with invocation.open_pipeline() as pipeline:
+        done = run(pipeline, places)
+    _print_result(done, json=json)
 
 
 def _print_result(done: "ReplayResult", *, json: bool) -> None:

@@ -1,5 +1,6 @@
 """`cdc bootstrap`, `cdc follow`, `cdc submit`, `cdc verify`."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,14 +9,10 @@ from cdc.cli import output
 from cdc.cli.invocation import Invocation
 from cdc.cli.options import Json, OnlyFollowers, OnlyTables
 from cdc.cli.progress import open_progress
-from cdc.progress import LineProgress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from pyspark.sql import SparkSession
-
-    from cdc.config.settings import PipelineSettings
     from cdc.core.table import TableName
     from cdc.run.verify.chains import ChainVerdict
     from cdc.run.verify.report import Report
@@ -40,15 +37,19 @@ def bootstrap(
     Everything is checked before anything is made. Safe to run again: it goes on where it was, and copies tables listed
     since. A table that is no longer listed in source.tables is not followed any more; followers keep its rows.
     """
-    settings = Invocation.of(context).settings
+    invocation = Invocation.read(context)
     from cdc.core.position import format_lsn
     from cdc.run.copy.bootstrap import bootstrap as run
     from cdc.run.spark.errors import translate_errors
 
     # before Spark starts: a wrong name is told at once
-    tables = _parse_tables(settings, "--again", again or ())
-    with open_progress() as progress, translate_errors("the bootstrap"):
-        outcome = run(settings, spark_starter(settings, "bootstrap"), output.say, progress, tables)
+    tables = _parse_tables(invocation, "--again", again or ())
+    with (
+        open_progress() as progress,
+        translate_errors("the bootstrap"),
+        invocation.open_pipeline("bootstrap") as pipeline,
+    ):
+        outcome = run(pipeline, output.say, progress, tables)
     if json:
         output.as_json(
             {
@@ -67,11 +68,11 @@ def bootstrap(
         output.table(("table", "copied rows", "bookmark"), rows)
 
 
-def _parse_tables(settings: "PipelineSettings", option: str, names: "Sequence[str]") -> "list[TableName]":
+def _parse_tables(invocation: Invocation, option: str, names: "Sequence[str]") -> "list[TableName]":
     from cdc.core.errors import ConfigurationError
     from cdc.core.table import TableName
 
-    tables = [TableName.parse(name) for name in names]
+    settings, tables = invocation.settings, [TableName.parse(name) for name in names]
     for name in tables:
         if name not in settings.selection and not (option == "--table" and settings.is_view(name)):
             raise ConfigurationError(f"{name} is none of source.tables", f"name it there, or correct {option}")
@@ -89,14 +90,14 @@ def follow(
 
     If a server goes away, it retries. Kill it at any time and start it again: nothing is lost or doubled.
     """
-    settings = Invocation.of(context).settings
+    invocation = Invocation.read(context)
     from cdc.run.follow.follow import follow as run
     from cdc.run.pipeline import select_followers
     from cdc.run.spark.errors import translate_errors
 
-    names = select_followers(settings, follower or [])
-    with translate_errors("following"):
-        run(settings, spark_starter(settings, "follow"), names, output.say, until_caught_up=until_caught_up)
+    names = select_followers(invocation.settings, follower or [])
+    with translate_errors("following"), invocation.open_pipeline("follow") as pipeline:
+        run(pipeline, names, output.say, until_caught_up=until_caught_up)
 
 
 def submit(
@@ -122,12 +123,12 @@ def submit(
     # absolute: spark-submit may start the driver in another folder
     arguments = ["--config", str(invocation.config.absolute()), "follow", *(f"--follower={name}" for name in names)]
     arguments += ["--until-caught-up"] if until_caught_up else []
-    job = Submission.of(settings, master or settings.spark.master, arguments)
+    state, job = Path(settings.pipeline.state), Submission.of(settings, master or settings.spark.master, arguments)
     if print_only:
-        output.data(shlex.join(write_command(settings, job)))
+        output.data(shlex.join(write_command(state, job)))
         return
     # the job's exit code is ours, so a script sees no difference to `cdc follow`
-    raise typer.Exit(run(settings, job))
+    raise typer.Exit(run(state, job))
 
 
 def verify(  # noqa: PLR0913, PLR0917 - each is an option of the verb
@@ -146,17 +147,18 @@ def verify(  # noqa: PLR0913, PLR0917 - each is an option of the verb
 
     Waits for a follower that is behind, while somebody follows it. Exit code 5 when rows differ, or a chain is broken.
     """
-    settings = Invocation.of(context).settings
+    invocation = Invocation.read(context)
     if chain:
-        _verify_chains(settings, json=json)
+        _verify_chains(invocation, json=json)
         return
     from cdc.run.pipeline import select_followers
     from cdc.run.spark.errors import translate_errors
     from cdc.run.verify.verify import verify as run
 
-    names, tables = select_followers(settings, follower or []), _parse_tables(settings, "--table", table or ())
-    with translate_errors("the comparison"):
-        report = run(settings, spark_starter(settings, "verify"), names, wait, keys, tables)
+    names = select_followers(invocation.settings, follower or [])
+    tables = _parse_tables(invocation, "--table", table or ())
+    with translate_errors("the comparison"), invocation.open_pipeline("verify") as pipeline:
+        report = run(pipeline, names, wait, keys, tables)
     if json:
         output.as_json(report.as_json())
     else:
@@ -164,13 +166,14 @@ def verify(  # noqa: PLR0913, PLR0917 - each is an option of the verb
     report.check_equal()
 
 
-def _verify_chains(settings: "PipelineSettings", *, json: bool) -> None:
+def _verify_chains(invocation: Invocation, *, json: bool) -> None:
     from cdc.core.errors import ConfigurationError, DivergenceError, PreconditionError
     from cdc.run.verify.chains import check_chains
 
-    if not settings.histories:
+    if not invocation.settings.histories:
         raise ConfigurationError("no history is kept", "name tables in `history:` of cdc.yaml")
-    verdicts = check_chains(settings, spark_starter(settings, "verify")())
+    with invocation.open_pipeline("verify") as pipeline:
+        verdicts = check_chains(pipeline)
     if json:
         output.as_json([verdict.as_json() for verdict in verdicts])
     else:
@@ -191,13 +194,6 @@ def _describe_chain(verdict: "ChainVerdict") -> str:
     if verdict.unreadable:
         return "cannot be read"
     return "whole" if verdict.broken is None else f"broken at {verdict.broken}"
-
-
-def spark_starter(settings: "PipelineSettings", verb: str) -> "Callable[[], SparkSession]":
-    """Returns the function that starts Spark for a verb, after all checks without Spark; its slow steps are printed."""
-    from cdc.run.spark.pipeline_session import build_spark_session
-
-    return lambda: build_spark_session(settings, verb, progress=LineProgress(output.say))
 
 
 def show_report(report: "Report") -> None:

@@ -31,12 +31,11 @@ def status(
 
     Asks the parts themselves, without Spark. Prints every problem; the exit code is that of the first one.
     """
-    settings = Invocation.of(context).settings
-    from cdc.run.pipeline import fed_followers
+    invocation = Invocation.read(context)
     from cdc.run.status.collector import StatusCollector
 
-    # None: positions and counts are read without Spark, so status takes no seconds for its start
-    collected = StatusCollector(settings, lambda: fed_followers(None, settings), exact=exact).collect()
+    with invocation.open_pipeline() as pipeline:
+        collected = StatusCollector(pipeline, exact=exact).collect()
     if json:
         output.as_json(collected.as_json())
     else:

@@ -21,10 +21,11 @@ def register(app: typer.Typer) -> None:
 
 def list_views(context: typer.Context, json: Json = False) -> None:
     """List the views: rows, position, and how changes reach them."""
-    settings = Invocation.of(context).settings
+    invocation = Invocation.read(context)
     from cdc.run.kept_views import describe_views
 
-    views = describe_views(settings)
+    with invocation.open_pipeline() as pipeline:
+        views = describe_views(pipeline)
     if json:
         output.as_json([view.as_json() for view in views])
         return
@@ -37,10 +38,11 @@ def list_views(context: typer.Context, json: Json = False) -> None:
 
 def explain(context: typer.Context, name: View, json: Json = False) -> None:
     """Show how a change of each table reaches a view: by its key, by an index of which columns, or as a whole."""
-    settings = Invocation.of(context).settings
+    invocation = Invocation.read(context)
     from cdc.run.kept_views import explain_view, find_whole_reason
 
-    explanation, whole = explain_view(settings, name), find_whole_reason(settings, name)
+    with invocation.open_pipeline() as pipeline:
+        explanation, whole = explain_view(pipeline, name), find_whole_reason(pipeline, name)
     if json:
         output.as_json({**explanation.as_json(), "whole": whole})
         return
@@ -58,8 +60,9 @@ def explain(context: typer.Context, name: View, json: Json = False) -> None:
 
 def rebuild(context: typer.Context, name: View) -> None:
     """Have a view filled anew, whatever is in it now; its readers keep the old rows until then."""
-    settings = Invocation.of(context).settings
+    invocation = Invocation.read(context)
     from cdc.run.kept_views import rebuild_view
 
-    rebuild_view(settings, name)
+    with invocation.open_pipeline() as pipeline:
+        rebuild_view(pipeline, name)
     output.say(f"{name}: the next `cdc follow` fills it anew")

@@ -25,10 +25,11 @@ def wait(
     json: Json = False,
 ) -> None:
     """Wait until readers of a follower see one's own write."""
-    settings = Invocation.of(context).settings
+    invocation = Invocation.read(context)
     from cdc.run.read.tokens import wait_for_token
 
-    reached = wait_for_token(settings, follower, token, seconds, list(map(TableName.parse, table or ())))
+    with invocation.open_pipeline() as pipeline:
+        reached = wait_for_token(pipeline, follower, token, seconds, list(map(TableName.parse, table or ())))
     if json:
         output.as_json({"follower": follower, "token": token, "shown": reached})
     else:

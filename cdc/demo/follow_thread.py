@@ -6,13 +6,10 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 
-from pyspark.sql import SparkSession
-
-from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, PreconditionError
 from cdc.run.follow.follow import follow, mark_source_end
 from cdc.run.follow.process_streams import Say
-from cdc.run.pipeline import delta_follower, fed_followers
+from cdc.run.pipeline import Pipeline
 
 POLL_SECONDS = 0.2
 
@@ -20,15 +17,16 @@ POLL_SECONDS = 0.2
 class FollowThread:
     """Follows as long as the context lasts. The end raises a failure that stopped it early."""
 
-    def __init__(self, settings: PipelineSettings, spark: SparkSession, names: Sequence[str], say: Say) -> None:
-        self._settings = settings
-        fed = {name: follower.position for name, follower in fed_followers(spark, settings).items()}
-        every = {settings.delta[0]: delta_follower(settings).position, **fed}
+    def __init__(self, pipeline: Pipeline, names: Sequence[str], say: Say) -> None:
+        # the streams, in their threads, have parts of their own
+        self._pipeline, streams = pipeline, pipeline.reopened()
+        fed = {name: follower.position for name, follower in pipeline.fed.items()}
+        every = {pipeline.lake_name: pipeline.lake_follower.position, **fed}
         self._positions = {name: every[name] for name in names}
         self._stopping = threading.Event()
         # a pool of one: its Future keeps the error, which a bare thread would only print
         self._thread = ThreadPoolExecutor(1, "follow")
-        self._run = lambda: follow(settings, lambda: spark, names, say, until_caught_up=False, stopping=self._stopping)
+        self._run = lambda: follow(streams, names, say, until_caught_up=False, stopping=self._stopping)
         self._running: Future[None] | None = None
 
     def __enter__(self) -> "FollowThread":
@@ -50,7 +48,7 @@ class FollowThread:
         Raises the failure that stopped the followers, or PreconditionError after `patience` seconds.
         """
         # also on an idle source: the mark commits above everything before it
-        target, began = mark_source_end(self._settings), time.monotonic()
+        target, began = mark_source_end(self._pipeline), time.monotonic()
         took: dict[str, float] = {}
         while len(took) < len(self._positions):
             for name in self._positions.keys() - took.keys():
@@ -77,8 +75,3 @@ class FollowThread:
         if error is None or isinstance(error, CdcError):
             return error
         raise error
-
-
-def list_followers(settings: PipelineSettings, spark: SparkSession) -> list[str]:
-    """The names of the pipeline's followers, the lake first."""
-    return [settings.delta[0], *fed_followers(spark, settings)]

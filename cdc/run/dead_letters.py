@@ -8,13 +8,11 @@ from typing import Any, Final
 import msgspec
 
 from cdc.columns.decoding.decoder import Decoder
-from cdc.config.settings import PipelineSettings
 from cdc.connect.capture.debezium_properties import placeholder
 from cdc.core.errors import ConfigurationError
 from cdc.core.table import TableName
 from cdc.core.table_state import Followed, Joining
-from cdc.run.lease import hold_lease
-from cdc.run.pipeline import delta_follower
+from cdc.run.pipeline import Pipeline
 from cdc.sinks.lake.follower import DeltaFollower
 from cdc.sinks.lake.metadata.dead_letters import DeadLetter
 
@@ -39,10 +37,10 @@ class KeyLetters:
         }
 
 
-def list_blocked_keys(settings: PipelineSettings) -> list[KeyLetters]:
+def list_blocked_keys(pipeline: Pipeline) -> list[KeyLetters]:
     """The blocked keys with their messages, in log order."""
     by_key: dict[tuple[TableName, bytes | None, str], list[DeadLetter]] = {}
-    for letter in delta_follower(settings).letters.all():
+    for letter in pipeline.lake_follower.letters.all():
         key = letter.message.key
         by_key.setdefault((letter.table, key, "" if key is not None else letter.location), []).append(letter)
     return [
@@ -56,9 +54,9 @@ def _first_reason(letters: Sequence[DeadLetter]) -> str:
     return next((letter for letter in letters if not letter.message.waits), letters[0]).message.refusal.reason
 
 
-def find_letter(settings: PipelineSettings, location: str) -> DeadLetter:
+def find_letter(pipeline: Pipeline, location: str) -> DeadLetter:
     """The dead letter at a location, as in `topic[partition]@offset`. Raises ConfigurationError when there is none."""
-    for letter in delta_follower(settings).letters.all():
+    for letter in pipeline.lake_follower.letters.all():
         if letter.location == location:
             return letter
     raise ConfigurationError(f"there is no dead letter at {location}", "`cdc dead-letters list` names them")
@@ -93,21 +91,21 @@ class ReplayResult:
     still_blocked: tuple[tuple[TableName, bytes, str], ...]
 
 
-def replay(settings: PipelineSettings, tables: Sequence[TableName]) -> ReplayResult:
+def replay(pipeline: Pipeline, tables: Sequence[TableName]) -> ReplayResult:
     """Apply dead letters that can be decoded by now; of all tables when `tables` is empty."""
-    with hold_lease(settings, settings.delta[0]):
-        follower = delta_follower(settings)
+    with pipeline.leases.hold(pipeline.lake_name):
+        follower = pipeline.lake_follower
         letters = [letter for letter in follower.letters.all() if not tables or letter.table in tables]
-        return _replay_letters(settings, follower, letters, {})
+        return _replay_letters(pipeline, follower, letters, {})
 
 
-def drop(settings: PipelineSettings, locations: Sequence[str]) -> ReplayResult:
+def drop(pipeline: Pipeline, locations: Sequence[str]) -> ReplayResult:
     """Drop the undecodable messages of these messages' keys, and apply those that wait behind them.
 
     Raises ConfigurationError for a location without a dead letter.
     """
-    with hold_lease(settings, settings.delta[0]):
-        follower = delta_follower(settings)
+    with pipeline.leases.hold(pipeline.lake_name):
+        follower = pipeline.lake_follower
         letters = follower.letters.all()
         chosen = [letter for letter in letters if letter.location in locations]
         if missing := sorted(set(locations) - {letter.location for letter in chosen}):
@@ -118,11 +116,11 @@ def drop(settings: PipelineSettings, locations: Sequence[str]) -> ReplayResult:
         for letter in chosen:
             if letter.message.key is not None:
                 dropped.setdefault(letter.table, set()).add(letter.message.key)
-        return _replay_letters(settings, follower, [letter for letter in chosen if letter.table in dropped], dropped)
+        return _replay_letters(pipeline, follower, [letter for letter in chosen if letter.table in dropped], dropped)
 
 
 def _replay_letters(
-    settings: PipelineSettings,
+    pipeline: Pipeline,
     follower: DeltaFollower,
     letters: Sequence[DeadLetter],
     dropped: dict[TableName, set[bytes]],
@@ -136,7 +134,7 @@ def _replay_letters(
     followed = follower.tables.select(Followed)
     with closing(follower):
         for name in sorted({letter.table for letter in letters} & followed.keys()):
-            decoder = Decoder(followed[name].table, placeholder(settings.pipeline.name))
+            decoder = Decoder(followed[name].table, placeholder(pipeline.name))
             replayed = follower.letters.replay(name, decoder, dropped.get(name, ()))
             applied += len(replayed.letters)
             still_blocked |= {(name, key): reason for key, reason in replayed.blocked.items()}

@@ -2,35 +2,34 @@
 
 from collections.abc import Iterator
 
-from cdc.config.settings import PipelineSettings
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
-from cdc.run.pipeline import lake_of
+from cdc.run.pipeline import Pipeline
 from cdc.run.view_definitions import define_views
-from cdc.sinks.lake.follower import DeltaFollower
 from cdc.sinks.lake.history.epochs import list_epochs
 from cdc.sinks.lake.history.shape import find_tracked
 from cdc.views.statement.final_windows import list_read_tables
 
 
-def describe_stopped_histories(settings: PipelineSettings, lake: DeltaFollower) -> list[PreconditionError]:
+def describe_stopped_histories(pipeline: Pipeline) -> list[PreconditionError]:
     """One line for each history that is kept no further."""
-    stops = lake.histories.stops(lake.tables.all()) if settings.histories else []
+    lake = pipeline.lake_follower
+    stops = lake.histories.stops(lake.tables.all()) if pipeline.settings.histories else []
     return [PreconditionError(str(stop), stop.remedy) for stop in stops]
 
 
-def describe_history_problems(settings: PipelineSettings, lake: DeltaFollower) -> list[PreconditionError]:
+def describe_history_problems(pipeline: Pipeline) -> list[PreconditionError]:
     """The same, and one line for each view that reads an epoch which has ended, and not the present one."""
-    return [*describe_stopped_histories(settings, lake), *_find_ended(settings, lake)]
+    return [*describe_stopped_histories(pipeline), *_find_ended(pipeline)]
 
 
-def _find_ended(settings: PipelineSettings, lake: DeltaFollower) -> Iterator[PreconditionError]:
-    cut = lake.cuts.last()
-    for view in define_views(settings, cut) if settings.histories else ():
+def _find_ended(pipeline: Pipeline) -> Iterator[PreconditionError]:
+    cut = pipeline.lake_follower.cuts.last()
+    for view in define_views(pipeline, cut) if pipeline.settings.histories else ():
         read = list_read_tables(view)
-        of = {tracked for name in read if (tracked := find_tracked(name, settings.histories))}
+        of = {tracked for name in read if (tracked := find_tracked(name, pipeline.settings.histories))}
         for tracked in sorted(of):
-            names = [epoch.name for epoch in list_epochs(lake_of(settings), tracked, cut)]
+            names = [epoch.name for epoch in list_epochs(pipeline.lake, tracked, cut)]
             if names and not _reads(read, names[-1]):
                 yield PreconditionError(
                     f"view {view.name} reads an ended part of the history of {tracked}, which goes on in {names[-1]}",

@@ -1,24 +1,21 @@
-"""The pipeline's views as verbs see them: opened from the settings, and described."""
+"""The pipeline's views as verbs see them: opened from the pipeline, and described."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pyspark.sql import SparkSession
-
-from cdc.config.settings import VIEWS, PipelineSettings
+from cdc.config.settings import VIEWS
 from cdc.core.errors import ConfigurationError, PreconditionError
 from cdc.core.position import Lsn, format_lsn
 from cdc.core.table import Table, TableName
-from cdc.run.lease import hold_lease
-from cdc.run.pipeline import lake_of, view_store
+from cdc.run.pipeline import Pipeline
 from cdc.run.spark.errors import check_spark
 from cdc.run.view_definitions import define_present_views, define_views
 from cdc.run.waiting_views import describe_waiting_views
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.feed.change_cache import ChangeCache
-from cdc.sinks.lake.metadata.cuts import Cut, Cuts
+from cdc.sinks.lake.metadata.cuts import Cut
 from cdc.views.compiled import compile_view
 from cdc.views.definition import ViewDefinition
 from cdc.views.explanation import Explanation, explain
@@ -29,8 +26,7 @@ from cdc.views.store import ViewStore
 
 
 def open_keeper(
-    settings: PipelineSettings,
-    spark: SparkSession,
+    pipeline: Pipeline,
     recent: ChangeCache,
     say: Callable[[str], None],
     *,
@@ -40,48 +36,48 @@ def open_keeper(
 
     `is_patient`: whole views may show an older cut; otherwise they are computed at every one.
     """
-    define = partial(define_views, settings)
-    ordered, refused = sort_readable(define(Cuts(lake_of(settings)).last()))
+    define = partial(define_views, pipeline)
+    ordered, refused = sort_readable(define(pipeline.table_cuts.last()))
     kept = [
-        KeptView(view, tables, settings.views[str(view.name)].whole_seconds if is_patient else 0.0)
+        KeptView(view, tables, pipeline.settings.views[str(view.name)].whole_seconds if is_patient else 0.0)
         for view, tables in ordered.items()
     ]
-    keeper = ViewKeeper(spark, view_store(settings), kept, KeeperHooks(say, recent, check_spark, define))
+    keeper = ViewKeeper(pipeline.spark, pipeline.views, kept, KeeperHooks(say, recent, check_spark, define))
     for view, reason in refused.items():
         keeper.refuse(view, reason)
     return keeper
 
 
-def find_unfilled_views(settings: PipelineSettings) -> list[TableName]:
+def find_unfilled_views(pipeline: Pipeline) -> list[TableName]:
     """The views that are in no cut as they are defined now, without stopped ones."""
-    if not settings.views:
+    if not pipeline.settings.views:
         return []
-    store = view_store(settings)
+    store = pipeline.views
     cut = store.cuts.last()
     return [
         view.name
-        for view in define_present_views(settings)
+        for view in define_present_views(pipeline)
         if store.find_in(cut, view) is None and store.find_stop(view) is None
     ]
 
 
-def find_views_over(settings: PipelineSettings, tables: Collection[TableName]) -> list[TableName]:
+def find_views_over(pipeline: Pipeline, tables: Collection[TableName]) -> list[TableName]:
     """The views that read these tables, also by way of other views."""
     found = {*tables}
-    for view, read in sort_readable(define_present_views(settings))[0].items():
+    for view, read in sort_readable(define_present_views(pipeline))[0].items():
         found |= {view.name} if found & {*read} else set()
     return sorted(found - {*tables})
 
 
-def describe_stopped_views(settings: PipelineSettings, but_for: Collection[TableName] = ()) -> list[PreconditionError]:
+def describe_stopped_views(pipeline: Pipeline, but_for: Collection[TableName] = ()) -> list[PreconditionError]:
     """One line for each view that is kept up no further, and for each that waits for a table that nobody follows.
 
     `but_for`: views of which it is not known yet, since what they read has just been copied again.
     """
-    if not settings.views:
+    if not pipeline.settings.views:
         return []
-    store = view_store(settings)
-    views = [view for view in define_present_views(settings) if view.name not in but_for]
+    store = pipeline.views
+    views = [view for view in define_present_views(pipeline) if view.name not in but_for]
     stops = {view.name: store.find_stop(view) for view in views}
     stopped = [
         PreconditionError(
@@ -92,7 +88,7 @@ def describe_stopped_views(settings: PipelineSettings, but_for: Collection[Table
         if stop
     ]
     cut = store.table_cuts.last()
-    return stopped + (describe_waiting_views(settings, cut) if cut else [])
+    return stopped + (describe_waiting_views(pipeline, cut) if cut else [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +110,13 @@ class ViewDescription:
         return {"view": str(self.name), "state": self.state, "rows": self.rows, "lsn": lsn, "problem": self.problem}
 
 
-def describe_views(settings: PipelineSettings) -> list[ViewDescription]:
+def describe_views(pipeline: Pipeline) -> list[ViewDescription]:
     """The views in the file's order."""
-    if not settings.views:
+    if not pipeline.settings.views:
         return []
-    store = view_store(settings)
+    store = pipeline.views
     cut = store.cuts.last()
-    return [_describe(store, cut, view) for view in define_present_views(settings)]
+    return [_describe(store, cut, view) for view in define_present_views(pipeline)]
 
 
 def _describe(store: ViewStore, cut: Cut | None, view: ViewDefinition) -> ViewDescription:
@@ -137,13 +133,13 @@ def _describe(store: ViewStore, cut: Cut | None, view: ViewDefinition) -> ViewDe
     return ViewDescription(view.name, state, table.writer.snapshot.live_rows, shown.position.lsn, reason)
 
 
-def explain_view(settings: PipelineSettings, name: str) -> Explanation:
+def explain_view(pipeline: Pipeline, name: str) -> Explanation:
     """How changes of each table reach a view, by the tables as the lake has them.
 
     Raises ConfigurationError for a name that is no view's, PreconditionError while the lake lacks a table.
     """
-    view = _find_view(settings, name)
-    lake, tables = lake_of(settings), dict[TableName, Table]()
+    view = _find_view(pipeline, name)
+    lake, tables = pipeline.lake, dict[TableName, Table]()
     for table in sort_views([view])[view]:
         log = layout.open_owned_log(lake, table)
         found = layout.table_of(log.snapshot) if log else None
@@ -153,28 +149,28 @@ def explain_view(settings: PipelineSettings, name: str) -> Explanation:
     return explain(compile_view(view, tables))
 
 
-def find_whole_reason(settings: PipelineSettings, name: str) -> str | None:
+def find_whole_reason(pipeline: Pipeline, name: str) -> str | None:
     """Why a view that goes by keys is computed as a whole at present; None if it is not."""
-    cut = view_store(settings).cuts.last()
+    cut = pipeline.views.cuts.last()
     return cut.whole.get(name) if cut else None
 
 
-def rebuild_view(settings: PipelineSettings, name: str) -> None:
+def rebuild_view(pipeline: Pipeline, name: str) -> None:
     """Have a view filled anew by the next `cdc follow`, whatever is in it now.
 
     Raises ConfigurationError for a name that is no view's, RefusedError while the views are being followed.
     """
-    view, store = _find_view(settings, name), view_store(settings)
-    with hold_lease(settings, VIEWS):
-        store.prepare(settings.view_definitions)
+    view, store = _find_view(pipeline, name), pipeline.views
+    with pipeline.leases.hold(VIEWS):
+        store.prepare(pipeline.settings.view_definitions)
         position = store.position()
         store.stop(view, position.lsn if position else Lsn(0), "it is to be filled anew")
 
 
-def _find_view(settings: PipelineSettings, name: str) -> ViewDefinition:
+def _find_view(pipeline: Pipeline, name: str) -> ViewDefinition:
     wanted = TableName.parse(name)
-    view = next((view for view in define_present_views(settings) if view.name == wanted), None)
+    view = next((view for view in define_present_views(pipeline) if view.name == wanted), None)
     if view is None:
-        known = ", ".join(settings.views) or "none"
+        known = ", ".join(pipeline.settings.views) or "none"
         raise ConfigurationError(f"there is no view {wanted}", f"cdc.yaml has {known}")
     return view

@@ -10,13 +10,12 @@ from typing import Any, Final
 
 from filelock import FileLock, Timeout
 
-from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, HistoryLostError, PreconditionError, RefusedError, UnreachableError
 
 COPIES: Final = ".copies"
 """The lease of whoever copies tables. No follower can have this name (`FOLLOWER_NAME`)."""
 LOOK_SECONDS = 0.5
-"""Longer than `is_lease_held` holds a lease."""
+"""Longer than `Leases.is_held` holds a lease."""
 _KINDS: tuple[type[CdcError], ...] = (UnreachableError, HistoryLostError, RefusedError, PreconditionError)
 """The types that a noted problem is read back as."""
 
@@ -57,61 +56,69 @@ class Lease:
             fresh.replace(_note_path(self.lock))
 
 
-@contextmanager
-def hold_lease(settings: PipelineSettings, follower: str) -> Iterator[Lease]:
-    """Hold the lease of a follower, or of the COPIES, as long as the context lasts.
+@dataclass(frozen=True, slots=True)
+class Leases:
+    """The leases of one pipeline's followers, and that of the COPIES, as files of a folder."""
 
-    Raises RefusedError when another process holds it.
+    folder: Path
 
-    Across machines, Delta's conflict check, OpenSearch's versions and Kafka's fencing refuse a second writer
-    (*Designing Data-Intensive Applications*, chapter 8, "Fencing tokens").
-    """
-    lock = _lock_path(settings, follower)
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        # waits a moment: somebody may just be looking whether the lease is held
-        with FileLock(lock, timeout=LOOK_SECONDS):
-            lease = Lease(follower, lock, _file_identity(lock))
-            # what ended the last holder stands until a stream runs again, and not only until somebody has tried
-            lease.write_note(_read_problem(lock))
-            yield lease
-    except Timeout:
-        holder = f"process {_read_note(lock).get('pid', '(unknown)')}"
-        if follower == COPIES:
-            raise RefusedError(f"tables are being copied by {holder}", "wait until it is done, or stop it") from None
-        raise RefusedError(
-            f"follower {follower} is already being followed by {holder}", "stop that one first"
-        ) from None
+    @contextmanager
+    def hold(self, follower: str) -> Iterator[Lease]:
+        """Hold the lease of a follower, or of the COPIES, as long as the context lasts.
 
+        Raises RefusedError when another process holds it.
 
-def is_lease_held(settings: PipelineSettings, follower: str) -> bool:
-    """Does a process on this machine hold the follower's lease? Takes it for a moment; `hold_lease` waits longer."""
-    lock = _lock_path(settings, follower)
-    # FileLock would create the file
-    if not lock.exists():
-        return False
-    try:
-        with FileLock(lock, timeout=0):
+        Across machines, Delta's conflict check, OpenSearch's versions and Kafka's fencing refuse a second writer
+        (*Designing Data-Intensive Applications*, chapter 8, "Fencing tokens").
+        """
+        lock = self._lock_path(follower)
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            # waits a moment: somebody may just be looking whether the lease is held
+            with FileLock(lock, timeout=LOOK_SECONDS):
+                lease = Lease(follower, lock, _file_identity(lock))
+                # what ended the last holder stands until a stream runs again, and not only until somebody has tried
+                lease.write_note(_read_problem(lock))
+                yield lease
+        except Timeout:
+            raise _refuse(follower, lock) from None
+
+    def is_held(self, follower: str) -> bool:
+        """Does a process on this machine hold the follower's lease? Takes it for a moment; `hold` waits longer."""
+        lock = self._lock_path(follower)
+        # FileLock would create the file
+        if not lock.exists():
             return False
-    except Timeout:
-        return True
+        try:
+            with FileLock(lock, timeout=0):
+                return False
+        except Timeout:
+            return True
+
+    def read_problem(self, follower: str) -> CdcError | None:
+        """The problem noted by the process that follows this follower; None without one, or without such a process."""
+        # the note first: read after the lease, it may be the next holder's
+        problem = _read_problem(self._lock_path(follower))
+        return problem if problem and self.is_held(follower) else None
+
+    def read_end(self, follower: str) -> CdcError | None:
+        """The problem that ended the last process that followed this follower, while nobody follows it again.
+
+        None for one that was told to end, or was taken over by another machine.
+        """
+        problem = _read_problem(self._lock_path(follower))
+        passes = problem is None or isinstance(problem, RefusedError)
+        return None if passes or self.is_held(follower) else problem
+
+    def _lock_path(self, follower: str) -> Path:
+        return self.folder / f"{follower}.lock"
 
 
-def read_problem(settings: PipelineSettings, follower: str) -> CdcError | None:
-    """The problem noted by the process that follows this follower; None without one, or without such a process."""
-    # the note first: read after the lease, it may be the next holder's
-    problem = _read_problem(_lock_path(settings, follower))
-    return problem if problem and is_lease_held(settings, follower) else None
-
-
-def read_end(settings: PipelineSettings, follower: str) -> CdcError | None:
-    """The problem that ended the last process that followed this follower, while nobody follows it again.
-
-    None for one that was told to end, or was taken over by another machine.
-    """
-    problem = _read_problem(_lock_path(settings, follower))
-    passes = problem is None or isinstance(problem, RefusedError)
-    return None if passes or is_lease_held(settings, follower) else problem
+def _refuse(follower: str, lock: Path) -> RefusedError:
+    holder = f"process {_read_note(lock).get('pid', '(unknown)')}"
+    if follower == COPIES:
+        return RefusedError(f"tables are being copied by {holder}", "wait until it is done, or stop it")
+    return RefusedError(f"follower {follower} is already being followed by {holder}", "stop that one first")
 
 
 def _read_problem(lock: Path) -> CdcError | None:
@@ -120,10 +127,6 @@ def _read_problem(lock: Path) -> CdcError | None:
         return None
     kind = next((kind for kind in _KINDS if kind.__name__ == note["kind"]), PreconditionError)
     return kind(note["what"], note["remedy"])
-
-
-def _lock_path(settings: PipelineSettings, follower: str) -> Path:
-    return Path(settings.pipeline.state) / "leases" / settings.pipeline.name / f"{follower}.lock"
 
 
 def _note_path(lock: Path) -> Path:

@@ -50,7 +50,11 @@ class Submission:
     def of(cls, settings: PipelineSettings, master: str, arguments: Sequence[str]) -> "Submission":
         """The job of these settings on a master. Raises ConfigurationError for a cluster whose Python is not named."""
         options = session_options(settings, master)
-        return cls(arguments, options, assemble_conf(options, spark_conf(settings), options.archive))
+        return cls(
+            arguments,
+            options,
+            assemble_conf(options, spark_conf(settings.spark, settings.delta[1].access), options.archive),
+        )
 
     def command(self, conf: Path, entry: Path) -> list[str]:
         """The command line, with the files of Spark's settings and of the driver's first lines."""
@@ -66,9 +70,12 @@ class Submission:
         return {**own, "PYSPARK_DRIVER_PYTHON": sys.executable, SUBMITTED: "1"}
 
 
-def submit(settings: PipelineSettings, submission: Submission) -> int:
-    """Run the job, wait for it, and return its exit code. Raises CdcError when it cannot be started."""
-    folder = _open_folder(settings)
+def submit(state: Path, submission: Submission) -> int:
+    """Run the job, wait for it, and return its exit code; its files lie below the pipeline's `state`.
+
+    Raises CdcError when it cannot be started.
+    """
+    folder = _open_folder(state)
     with ExitStack() as held:
         conf = held.enter_context(settings_file(folder / name_settings_file(), submission.conf))
         command = submission.command(conf, _write_entry(folder))
@@ -78,16 +85,16 @@ def submit(settings: PipelineSettings, submission: Submission) -> int:
             raise CdcError(f"spark-submit cannot be started: {error.strerror}", "reinstall pyspark") from error
 
 
-def write_command(settings: PipelineSettings, submission: Submission) -> list[str]:
-    """The command line of the job, with its files, which stay."""
-    folder = _open_folder(settings)
+def write_command(state: Path, submission: Submission) -> list[str]:
+    """The command line of the job, with its files below the pipeline's `state`, which stay."""
+    folder = _open_folder(state)
     conf = folder / "spark.properties"
     write(conf, to_properties(submission.conf))
     return submission.command(conf, _write_entry(folder))
 
 
-def _open_folder(settings: PipelineSettings) -> Path:
-    folder = Path(settings.pipeline.state) / "submit"
+def _open_folder(state: Path) -> Path:
+    folder = state / "submit"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
 

@@ -5,16 +5,15 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Final
 
-from cdc.config.settings import PipelineSettings
 from cdc.core.containment import LOG
 
 NAME: Final = "trouble.log"
 MOST_BYTES: Final = 4 * 2**20
 
 
-def open_trouble_log(settings: PipelineSettings) -> Path:
-    """Let tracebacks go to a file of the pipeline's state, beside Spark's log; returns its path."""
-    path = (Path(settings.pipeline.state) / "logs" / NAME).absolute()
+def open_trouble_log(state: Path) -> Path:
+    """Let tracebacks go to a file below the pipeline's state, beside Spark's log; returns its path."""
+    path = (state / "logs" / NAME).absolute()
     opened = [handler for handler in LOG.handlers if isinstance(handler, RotatingFileHandler)]
     if str(path) not in [handler.baseFilename for handler in opened]:
         path.parent.mkdir(parents=True, exist_ok=True)

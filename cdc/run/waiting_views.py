@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from cdc.config.settings import PipelineSettings
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 from cdc.core.table_state import Followed, Joining, TableState
-from cdc.run.pipeline import delta_follower, lake_of
+from cdc.run.pipeline import Pipeline
 from cdc.run.view_definitions import define_present_views
 from cdc.sinks.lake.history.epochs import list_epochs
 from cdc.sinks.lake.history.shape import find_tracked
@@ -16,18 +15,18 @@ from cdc.views.order import split_readable
 from cdc.views.statement.final_windows import list_read_tables
 
 
-def describe_waiting_views(settings: PipelineSettings, cut: Cut) -> list[PreconditionError]:
+def describe_waiting_views(pipeline: Pipeline, cut: Cut) -> list[PreconditionError]:
     """One line for each view that reads what this cut lacks; none where the next cut of `cdc follow` will have it."""
-    there = {*cut.versions, *settings.views}
+    there = {*cut.versions, *pipeline.settings.views}
     absent = {
         view.name: [name for name in list_read_tables(view) if str(name) not in there]
-        for view in split_readable(define_present_views(settings))[0]
+        for view in split_readable(define_present_views(pipeline))[0]
     }
     if not any(absent.values()):
         return []
-    lake = delta_follower(settings)
+    lake = pipeline.lake_follower
     stopped = {stop.tracked for stop in lake.histories.stops(lake.tables.all())}
-    look = _Look(settings, cut, lake.tables.states(), stopped)
+    look = _Look(pipeline, cut, lake.tables.states(), stopped)
     told = {view: next(look.describe(names), None) for view, names in absent.items()}
     return [PreconditionError(f"view {view} waits for {why[0]}", why[1]) for view, why in told.items() if why]
 
@@ -36,7 +35,7 @@ def describe_waiting_views(settings: PipelineSettings, cut: Cut) -> list[Precond
 class _Look:
     """What the lake has; `stopped`: the tables whose histories are kept no further."""
 
-    settings: PipelineSettings
+    pipeline: Pipeline
     cut: Cut
     states: Mapping[TableName, TableState]
     stopped: set[TableName]
@@ -44,7 +43,7 @@ class _Look:
     def describe(self, names: list[TableName]) -> Iterator[tuple[str, str]]:
         """What is waited for, and what helps, of those names that do not come by themselves."""
         for name in names:
-            of = find_tracked(name, self.settings.histories) or name
+            of = find_tracked(name, self.pipeline.settings.histories) or name
             state = self.states.get(of)
             if isinstance(state, Joining) or (isinstance(state, Followed) and self._is_to_begin(of, name)):
                 continue
@@ -60,4 +59,4 @@ class _Look:
         """Does a history lack its first row only?"""
         if of == history or of in self.stopped:
             return False
-        return not list_epochs(lake_of(self.settings), of, self.cut)
+        return not list_epochs(self.pipeline.lake, of, self.cut)

@@ -65,38 +65,38 @@ def differing(pipeline: Pipeline, spark: SparkSession, follower: str = "lake") -
 
 def test_undecodable_message_blocks_its_key(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = plant_letters(make_pipeline, spark, lake_only=False)
-    settings, count = pipeline.settings, len(PLANTED)
+    count = len(PLANTED)
     pipeline.run("UPDATE things SET total = total + 1", "INSERT INTO others VALUES (1)")
     told = catch_up_but_for(pipeline, spark, f"public.things: {count} keys held, {2 * count} messages not applied")
     assert told.endswith(" → `cdc dead-letters list`")
     assert differing(pipeline, spark) == differing(pipeline, spark, "latest") == count
-    held = list_blocked_keys(settings)
+    held = list_blocked_keys(pipeline.opened())
     assert {each.key for each in held} == {key_of(n) for n in range(1, count + 1)}
     assert [len(each.locations) for each in held] == [2] * count
     assert any("7 keys held" in line for line in problems(pipeline))
     # later changes wait behind them, also when everything starts anew, and a row that moves away from there
     pipeline.run("UPDATE things SET total = total + 1", "UPDATE things SET id = 101 WHERE id = 1")
     catch_up_but_for(pipeline, spark, "keys held")
-    assert sum(len(each.locations) for each in list_blocked_keys(settings)) == 3 * count + 2
-    assert replay(settings, ()).applied == 0
+    assert sum(len(each.locations) for each in list_blocked_keys(pipeline.opened())) == 3 * count + 2
+    assert replay(pipeline.opened(), ()).applied == 0
     # of the last one, a value was not sent again
-    done = drop(settings, [each.locations[0] for each in held])
+    done = drop(pipeline.opened(), [each.locations[0] for each in held])
     assert [(str(name), key) for name, key, _ in done.still_blocked] == [("public.things", key_of(count))]
     catch_up_but_for(pipeline, spark, "1 key held")
     assert differing(pipeline, spark) == 1
-    assert [each.key for each in list_blocked_keys(settings)] == [key_of(count)]
+    assert [each.key for each in list_blocked_keys(pipeline.opened())] == [key_of(count)]
     bootstrap(pipeline, spark, "public.things")
     pipeline.run("UPDATE things SET total = total + 1")
     catch_up(pipeline, spark)
     assert verify(pipeline, spark).is_equal
-    assert list_blocked_keys(settings) == []
+    assert list_blocked_keys(pipeline.opened()) == []
 
 
 def check_shown_values_are_masked(pipeline: Pipeline) -> None:
     """Those of a key whose letters are a planted message, and one of ours with a secret."""
-    first = next(each for each in list_blocked_keys(pipeline.settings) if each.key == key_of(1))
+    first = next(each for each in list_blocked_keys(pipeline.opened()) if each.key == key_of(1))
     for place in first.locations:
-        value = find_letter(pipeline.settings, place).message.value
+        value = find_letter(pipeline.opened(), place).message.value
         masked, whole = render_text(value, values=False), render_text(value, values=True)
         assert not any(secret in str(masked) for secret in ("secret", "planted"))
         assert any(secret in str(whole) for secret in ("secret", "planted"))
@@ -121,13 +121,12 @@ def test_message_without_a_key_stops_its_table_and_shown_values_are_masked(
 
 def test_on_refusal_stop_ends_follow(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = plant_letters(make_pipeline, spark)
-    settings = pipeline.settings
     pipeline.configure("on_refusal: hold", "on_refusal: stop")
     pipeline.run("UPDATE things SET total = total + 1")
     with pytest.raises(PreconditionError, match=r"public\.things: 7 messages cannot be read, .*nothing of the batch"):
         catch_up(pipeline, spark)
     # kept they are, but what waits behind them would come before all that the batch brings
-    early = drop(settings, [each.locations[0] for each in list_blocked_keys(settings)])
+    early = drop(pipeline.opened(), [each.locations[0] for each in list_blocked_keys(pipeline.opened())])
     assert early.applied == 0
     assert {why for _, _, why in early.still_blocked} == {BATCH_PENDING}
     assert len(early.still_blocked) == len(PLANTED)

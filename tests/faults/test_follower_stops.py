@@ -14,7 +14,6 @@ from cdc.core.errors import IncompleteError, PreconditionError
 from cdc.core.table import TableName
 from cdc.log.clients.topics import Admin, Topic
 from cdc.log.names import latest_topic
-from cdc.run.pipeline import fed_followers
 from cdc.run.status.collector import StatusCollector
 from cdc.run.verify.report import Report
 from cdc.sinks.search.settings import SearchSettings
@@ -43,8 +42,7 @@ def pipeline(
 
 
 def exit_code(pipeline: Pipeline) -> int:
-    settings = pipeline.settings
-    return StatusCollector(settings, lambda: fed_followers(None, settings)).collect().exit_code
+    return StatusCollector(pipeline.opened()).collect().exit_code
 
 
 def verdicts(report: Report) -> Mapping[str, Mapping[str, str]]:

@@ -7,7 +7,6 @@ from pyspark.sql import SparkSession
 
 from cdc.core.errors import UnreachableError
 from cdc.core.table import Table, TableName
-from cdc.run.pipeline import delta_follower
 from cdc.sinks.lake.table.load import CopiedFiles
 from cdc.snapshots.copy import copy_table
 from tests.support.cdc_inprocess import bootstrap, following, verify
@@ -22,7 +21,7 @@ FIRST, SECOND = TableName("public", "first"), TableName("public", "second")
 
 
 def stopped_tables(pipeline: Pipeline) -> set[TableName]:
-    return {stop.name for stop in delta_follower(pipeline.settings).tables.stops()}
+    return {stop.name for stop in pipeline.opened().lake_follower.tables.stops()}
 
 
 def test_tables_committed_by_a_failed_try_are_not_copied_again(

@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 
 from cdc.core.position import Bookmark
 from cdc.core.table import TableName
-from cdc.run.pipeline import delta_follower
 from tests.support.cdc_inprocess import bootstrap, catch_up, verify
 from tests.support.kill_points import Commits, Moment, kill, said, writes
 from tests.support.pipelines import MakePipeline, Pipeline
@@ -48,7 +47,7 @@ def follow_moments(pipeline: Pipeline) -> Iterator[tuple[str, Moment]]:
 def test_bootstrap_and_follow_survive_kills(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS))
     work = Workload(pipeline.connection, random.Random(9))
-    lake, finished = delta_follower(pipeline.settings), dict[TableName, Bookmark]()
+    lake, finished = pipeline.opened().lake_follower, dict[TableName, Bookmark]()
     for what, moment in bootstrap_moments(pipeline):
         kill(pipeline, "bootstrap", what, moment)
         assert finished.items() <= lake.bookmarks().items()

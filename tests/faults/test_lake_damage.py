@@ -53,7 +53,7 @@ def cut_off_the_index(pipeline: Pipeline, spark: SparkSession) -> None:
         patch("cdc.sinks.search.follower.refresh", side_effect=PreconditionError("cut off", "go on")),
         pytest.raises(PreconditionError, match="cut off"),
     ):
-        follow(pipeline.settings, lambda: spark, ("lake", "search"), print, until_caught_up=True)
+        follow(pipeline.opened(spark), ("lake", "search"), print, until_caught_up=True)
 
 
 def things(pipeline: Pipeline) -> Path:

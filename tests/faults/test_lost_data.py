@@ -28,7 +28,7 @@ def pipeline(
 
 def test_follower_cannot_catch_up_while_nobody_follows_the_lake(pipeline: Pipeline, spark: SparkSession) -> None:
     with pytest.raises(PreconditionError, match="search cannot catch up: nobody follows lake"):
-        follow(pipeline.settings, lambda: spark, ("search",), say, until_caught_up=True)
+        follow(pipeline.opened(spark), ("search",), say, until_caught_up=True)
 
 
 def test_data_lost_in_a_follower_is_refilled(pipeline: Pipeline, spark: SparkSession) -> None:

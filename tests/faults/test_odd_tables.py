@@ -11,7 +11,6 @@ from cdc.columns.rows.compare import Comparison
 from cdc.core.errors import ConfigurationError, PreconditionError
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.run.dead_letters import drop, list_blocked_keys
-from cdc.run.pipeline import lake_of
 from cdc.sinks.lake.feed.feed import LakeFeed
 from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, following, verify
 from tests.support.further import further
@@ -128,7 +127,7 @@ def test_unsupported_value_in_the_log_blocks_its_key(make_pipeline: MakePipeline
     pipeline.run(*(f"UPDATE things SET v{n} = '{value}' WHERE id = {n}" for n, value in enumerate(tried.values())))
     pipeline.run(f"DELETE FROM things WHERE id = {len(tried)}")
     catch_up_but_for(pipeline, spark, "keys held")
-    held = sorted(list_blocked_keys(pipeline.settings), key=lambda each: each.key or b"")
+    held = sorted(list_blocked_keys(pipeline.opened()), key=lambda each: each.key or b"")
     assert [each.key for each in held] == [b'{"id":%d}' % n for n in range(len(tried))]
     told = [each.reason for n, each in enumerate(held) if f"column v{n} holds " not in each.reason]
     assert told == []
@@ -140,7 +139,7 @@ def test_unsupported_value_in_the_log_blocks_its_key(make_pipeline: MakePipeline
     assert verify(pipeline, spark, OTHERS).is_equal
     pipeline.run(*(f"UPDATE things SET v{n} = NULL WHERE id = {n}" for n in range(len(tried))))
     catch_up_but_for(pipeline, spark, "keys held")
-    assert drop(pipeline.settings, [each.locations[0] for each in held]).still_blocked == ()
+    assert drop(pipeline.opened(), [each.locations[0] for each in held]).still_blocked == ()
     catch_up(pipeline, spark)
     assert verify(pipeline, spark).is_equal
 
@@ -160,7 +159,7 @@ def test_refused_copy_leaves_the_old_one(make_pipeline: MakePipeline, spark: Spa
     with pytest.raises(ConfigurationError, match=r"public\.thongs is no table"):
         bootstrap(pipeline, spark, "public.thongs")
     # the old rows stay there to be read
-    things = LakeFeed(spark, lake_of(pipeline.settings)).rows(KEPT)
+    things = LakeFeed(spark, pipeline.opened().lake).rows(KEPT)
     with following(pipeline, spark) as running:
         pipeline.run("INSERT INTO others VALUES (1)")
         running.wait_for("lake: 1 change")

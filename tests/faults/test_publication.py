@@ -7,7 +7,6 @@ from pyspark.sql import SparkSession
 
 from cdc.connect.source.heartbeat import write_heartbeat
 from cdc.core.errors import PreconditionError
-from cdc.run.pipeline import delta_follower
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, lend_bootstrapped, problems, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
@@ -51,7 +50,7 @@ def test_table_missing_from_the_publication_for_a_while_is_copied_again(
 def check_equal_once_copied(pipeline: Pipeline, spark: SparkSession, part: str) -> None:
     """No table differs, nor does one stay stopped: there may be another to copy."""
     if (report := verify(pipeline, spark)).stopped:
-        until(lambda: not delta_follower(pipeline.settings).tables.stops(), "all are copied again")
+        until(lambda: not pipeline.opened().lake_follower.tables.stops(), "all are copied again")
         report = verify(pipeline, spark)
     assert report.is_equal, (part, report)
 
@@ -70,7 +69,7 @@ def test_another_pipeline_of_the_source_comes_and_goes_unnoticed(
 
 
 def table_ids(pipeline: Pipeline) -> dict[str, str]:
-    cut = delta_follower(pipeline.settings).cuts.last()
+    cut = pipeline.opened().lake_follower.cuts.last()
     assert cut
     return dict(cut.ids)
 

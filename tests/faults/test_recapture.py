@@ -21,7 +21,6 @@ from cdc.log.clients.topics import Admin
 from cdc.log.confirmed import ConfirmedLsns
 from cdc.log.names import change_topic, debezium_heartbeat_topic, transaction_topic
 from cdc.log.transactions import log_bounds, read_ends_between
-from cdc.run.pipeline import delta_follower
 from tests.support.cdc_inprocess import (
     Following,
     bootstrap,
@@ -253,7 +252,7 @@ def test_logical_messages_are_no_gap(make_pipeline: MakePipeline, spark: SparkSe
     pipeline.configure("source:\n", "source:\n  heartbeat_seconds: 1\n")
     bootstrap(pipeline, spark)
     place = wait_for_confirmed_message(pipeline)
-    position = delta_follower(pipeline.settings).position()
+    position = pipeline.opened().lake_follower.position()
     assert position is not None
     confirmed = ConfirmedLsns(pipeline.settings.log, position.log_start)
     commits = log_commits(pipeline)
@@ -389,7 +388,7 @@ def test_lost_change_topic_stops_only_its_table(pipeline: Pipeline, spark: Spark
         running.wait_for("public.things is followed no further")
         running.wait_for("public.things is copied again")
         pipeline.run(INSERT_ONE, DELETE_OTHER)
-        until(lambda: not delta_follower(settings).tables.stops(), "nothing is stopped")
+        until(lambda: not pipeline.opened().lake_follower.tables.stops(), "nothing is stopped")
     catch_up(pipeline, spark)
     assert verify(pipeline, spark).is_equal
 

@@ -17,7 +17,6 @@ from cdc.local.endpoints import Service
 from cdc.local.services import down, up, wipe
 from cdc.local.state_dir import Home
 from cdc.log.names import change_topic, transaction_topic
-from cdc.run.pipeline import delta_follower
 from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, problems, recapture_all, verify
 from tests.support.pipelines import Pipeline
 from tests.support.servers_fixture import Servers
@@ -104,7 +103,7 @@ def check_old_heartbeats_are_passed(pipeline: Pipeline) -> None:
     """A source that was put back gives out its transaction ids again: older heartbeats may have those of new ones."""
     settings = pipeline.settings
     topic = change_topic(settings.log.prefix, heartbeat_table(settings.source).name)
-    position = delta_follower(settings).position()
+    position = pipeline.opened().lake_follower.position()
     assert position is not None
     assert position.next_offsets[topic][0] > 0
 

@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.core.table import TableName
-from cdc.run.pipeline import delta_follower, lake_of
 from cdc.sinks.lake import layout
 from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, following, problems, verify
 from tests.support.pipelines import MakePipeline, Pipeline
@@ -155,13 +154,13 @@ def alter_tables(pipeline: Pipeline, names: dict[str, tuple[str, ...]]) -> None:
 
 def ids(pipeline: Pipeline) -> dict[str, str]:
     """The lake's tables by their ids: one that was copied again has another."""
-    lake = lake_of(pipeline.settings)
+    lake = pipeline.opened().lake
     logs = {name.table: layout.open_owned_log(lake, name) for name in pipeline.settings.selection.names}
     return {name: log.snapshot.table_id for name, log in logs.items() if log}
 
 
 def columns(pipeline: Pipeline, name: str) -> list[str]:
-    log = layout.open_owned_log(lake_of(pipeline.settings), TableName("public", name))
+    log = layout.open_owned_log(pipeline.opened().lake, TableName("public", name))
     table = layout.table_of(log.snapshot) if log else None
     return list(table.column_names) if table else []
 
@@ -273,7 +272,7 @@ def test_columns_that_differ_by_case_stop_only_their_table(make_pipeline: MakePi
         assert all(v.comparison and v.comparison.equal for t in report.followers.values() for v in t.values())
         pipeline.run('ALTER TABLE came RENAME COLUMN "A" TO other')
         running.wait_for("public.child is copied again: 1 row copied")
-        until(lambda: not delta_follower(pipeline.settings).tables.stops(), "both take part again")
+        until(lambda: not pipeline.opened().lake_follower.tables.stops(), "both take part again")
         pipeline.run("UPDATE came SET a = 11")
         assert verify(pipeline, spark).is_equal
 

@@ -14,7 +14,7 @@ from cdc.core.errors import HistoryLostError
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.local.services import Endpoints, Home, Service, down, up, wipe
-from cdc.run.pipeline import delta_follower
+from cdc.run.pipeline import Pipeline
 from cdc.run.tables.history_check import check_history
 from tests.support.waiting import until
 
@@ -26,7 +26,7 @@ def settings(home: Home, tmp_path: Path) -> PipelineSettings:
     """A pipeline on a Postgres that is started here, with an empty copy of one table as of now."""
     settings = write_configuration(up(home, {Service.POSTGRES}), tmp_path / "cdc.yaml")
     past = source.read_history(settings.source)
-    lake = delta_follower(settings)
+    lake = Pipeline(settings).lake_follower
     lake.prepare([TABLE])
     lake.load(TABLE, [], Bookmark(past.end, past.system_identifier, past.timeline))
     return settings
@@ -46,7 +46,7 @@ def write_configuration(found: Endpoints, file: Path) -> PipelineSettings:
 
 
 def test_same_source_is_accepted(settings: PipelineSettings) -> None:
-    check_history(settings)
+    check_history(Pipeline(settings))
 
 
 def test_another_cluster_is_refused(settings: PipelineSettings, tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_another_cluster_is_refused(settings: PipelineSettings, tmp_path: Path) 
         where = {"port": found.postgres_port, "password": SecretStr(found.postgres_password.read())}
         moved = settings.model_copy(update={"source": settings.source.model_copy(update=where)})
         with pytest.raises(HistoryLostError, match=r"public\.things was copied from"):
-            check_history(moved)
+            check_history(Pipeline(moved))
     finally:
         down(other)
         wipe(other)
@@ -65,20 +65,20 @@ def test_another_cluster_is_refused(settings: PipelineSettings, tmp_path: Path) 
 def test_source_behind_its_lake_is_refused(settings: PipelineSettings) -> None:
     past = source.read_history(settings.source)
     ahead = Bookmark(Lsn(past.end + (1 << 40)), past.system_identifier, past.timeline)
-    delta_follower(settings).load(TABLE, [], ahead)
+    Pipeline(settings).lake_follower.load(TABLE, [], ahead)
     with pytest.raises(HistoryLostError, match=r"public\.things is at 100/.* was restored or failed over"):
-        check_history(settings)
+        check_history(Pipeline(settings))
 
 
 def test_promoted_source_keeps_its_history_before_the_switch(settings: PipelineSettings, home: Home) -> None:
     promote(settings, home)
     after = source.read_history(settings.source)
     assert after.timeline == 2
-    check_history(settings)
+    check_history(Pipeline(settings))
     unseen = Bookmark(Lsn(after.timeline_ends[1] + 1), after.system_identifier, 1)
-    delta_follower(settings).load(TABLE, [], unseen)
+    Pipeline(settings).lake_follower.load(TABLE, [], unseen)
     with pytest.raises(HistoryLostError, match="of timeline 1, which is not in the past of the source"):
-        check_history(settings)
+        check_history(Pipeline(settings))
 
 
 def promote(settings: PipelineSettings, home: Home) -> None:

@@ -83,9 +83,9 @@ def not_started() -> SparkSession:
 
 def check_refused(pipeline: Pipeline, told: str) -> None:
     """`verify` says it, and does not start Spark for that."""
-    settings = pipeline.settings
+    opened = pipeline.opened(not_started)
     with pytest.raises(PreconditionError, match=told):
-        run_verify(settings, not_started, tuple(settings.followers), None, 10)
+        run_verify(opened, tuple(opened.settings.followers), None, 10)
 
 
 def newest(pipeline: Pipeline) -> Lsn:

@@ -9,7 +9,6 @@ from pyspark.sql import SparkSession
 from cdc.connect.source.catalog import TablesRefusedError
 from cdc.core.errors import IncompleteError, PreconditionError
 from cdc.core.table import TableName
-from cdc.run.pipeline import lake_of
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 
@@ -69,7 +68,7 @@ def read_source(pipeline: Pipeline, table: str, expressions: str) -> list[tuple[
 
 def read_lake(pipeline: Pipeline, spark: SparkSession, table: str) -> list[tuple[Any, ...]]:
     """What the lake has."""
-    frame = spark.read.format("delta").load(lake_of(pipeline.settings).folder(TableName("public", table)))
+    frame = spark.read.format("delta").load(pipeline.opened().lake.folder(TableName("public", table)))
     return sorted(map(tuple, frame.collect()), key=repr)
 
 

@@ -14,7 +14,6 @@ from psycopg import Error
 from pyspark.sql import SparkSession
 
 from cdc.core.change import Key, Row
-from cdc.run.pipeline import delta_follower
 from tests.support.cdc_inprocess import bootstrap, following, verify
 from tests.support.cdc_subprocess import LIMIT_SECONDS
 from tests.support.histories import Step, play, random_steps
@@ -186,7 +185,7 @@ def check_all_equal(pipeline: Pipeline, spark: SparkSession, made: list[str]) ->
     """All followers are equal to the source, those tables among them that had to be copied again."""
     report = verify(pipeline, spark)
     if report.stopped:
-        until(lambda: not delta_follower(pipeline.settings).tables.stops(), "all are copied again", LIMIT_SECONDS)
+        until(lambda: not pipeline.opened().lake_follower.tables.stops(), "all are copied again", LIMIT_SECONDS)
         report = verify(pipeline, spark)
     assert not report.stopped
     differing = {

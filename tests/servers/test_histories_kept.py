@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 import cdc
 from cdc.connect.source.catalog import TablesRefusedError
 from cdc.core.table import TableName
-from cdc.run.pipeline import lake_of
 from cdc.run.verify.chains import check_chains
 from tests.support.cdc_inprocess import (
     bootstrap,
@@ -100,17 +99,17 @@ def test_every_version_can_be_read_again(
     assert report.is_equal, report.as_json()
     assert TableName("public", "prices_history") in report.followers["lake"]
     # what a sale saw does not change with the price
-    sold = spark.read.format("delta").load(lake_of(pipeline.settings).folder(TableName("shop", "sold")))
+    sold = spark.read.format("delta").load(pipeline.opened().lake.folder(TableName("shop", "sold")))
     assert {row["id"]: int(row["price"]) for row in sold.collect()} == {n: n + 1 for n in range(1, 6)}
-    history = spark.read.format("delta").load(lake_of(pipeline.settings).folder(TableName("public", "prices_history")))
+    history = spark.read.format("delta").load(pipeline.opened().lake.folder(TableName("public", "prices_history")))
     lived = history.where("id = 3 AND price = 0").collect()
     assert [row["_change"] for row in lived] == ["update"], "a version that lived inside one transaction"
 
 
 def test_a_changed_past_breaks_the_chain(pipeline: Pipeline, spark: SparkSession) -> None:
-    [before] = check_chains(pipeline.settings, spark)
+    [before] = check_chains(pipeline.opened(spark))
     assert (str(before.history), before.is_whole) == ("public.prices_history", True)
-    place = lake_of(pipeline.settings).folder(TableName("public", "prices_history"))
+    place = pipeline.opened().lake.folder(TableName("public", "prices_history"))
     spark.sql(f"UPDATE delta.`{place}` SET price = 0 WHERE _batch = {before.batches} AND id = 1")
     # what is added later does not hide it
     pipeline.run("UPDATE prices SET price = 5 WHERE id = 1")
@@ -198,7 +197,7 @@ def test_the_past_outlives_every_change_of_shape(
             found = cdc.as_of(spark, f"public.{name}", token, config=pipeline.config)
             assert (found.columns, sorted(map(tuple, found.collect()))) == (columns, rows), (token, name)
     assert verify(pipeline, spark).is_equal
-    chains = check_chains(pipeline.settings, spark)
+    chains = check_chains(pipeline.opened(spark))
     assert [str(each.history).removeprefix("public.") for each in chains if each.is_whole] == [
         *("keyed_history", "keyed_history_2", "labelled_history", "rates_history", "rates_history_2")
     ]
@@ -207,7 +206,7 @@ def test_the_past_outlives_every_change_of_shape(
 
 def lose_one_and_go_on(pipeline: Pipeline, spark: SparkSession) -> None:
     """A history that is lost stops alone and is told; the remedy that is named works."""
-    shutil.rmtree(lake_of(pipeline.settings).folder(TableName("public", "labelled_history")))
+    shutil.rmtree(pipeline.opened().lake.folder(TableName("public", "labelled_history")))
     pipeline.run("UPDATE labelled SET amount = 31 WHERE id = 3", "INSERT INTO plain VALUES (2, 2)")
     told = catch_up_but_for(pipeline, spark, r"public\.labelled_history is kept no further")
     assert problems(pipeline) == [told]
@@ -219,4 +218,4 @@ def lose_one_and_go_on(pipeline: Pipeline, spark: SparkSession) -> None:
     catch_up(pipeline, spark)
     assert not problems(pipeline)
     assert verify(pipeline, spark).is_equal
-    assert [each.is_whole for each in check_chains(pipeline.settings, spark)] == [True, True, False, True, True, True]
+    assert [each.is_whole for each in check_chains(pipeline.opened(spark))] == [True, True, False, True, True, True]

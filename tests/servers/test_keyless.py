@@ -123,5 +123,5 @@ def test_key_that_is_not_unique_is_refused(make_pipeline: MakePipeline, key: str
     pipeline.configure("  on_schema_change:", f"  keys: {{public.events: [{key}]}}\n  on_schema_change:")
     settings = pipeline.settings
     with source.open_connection(settings.source) as connection:
-        _, refusals = check_tables(connection, settings, settings.selection.names, set())
+        _, refusals = check_tables(connection, pipeline.opened(), settings.selection.names, set())
     assert any(told in str(refusal) for found in refusals.values() for refusal in found)

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from cdc.core.errors import IncompleteError
 from cdc.core.table import TableName
 from cdc.run.dead_letters import drop, find_letter, list_blocked_keys
-from cdc.run.pipeline import lake_of
+from cdc.run.pipeline import Pipeline as OpenedPipeline
 from cdc.run.status.collector import StatusCollector
 from cdc.run.tables.column_notices import ask_tables
 from cdc.run.verify.chains import check_chains
@@ -83,7 +83,7 @@ UNFIT_VALUES = (
 
 
 def read_view(pipeline: Pipeline, spark: SparkSession, name: str) -> list[tuple[Any, ...]]:
-    frame = spark.read.format("delta").load(lake_of(pipeline.settings).folder(TableName("shop", name)))
+    frame = spark.read.format("delta").load(pipeline.opened().lake.folder(TableName("shop", name)))
     return sorted(map(tuple, frame.collect()))
 
 
@@ -96,12 +96,12 @@ def check_texts_are_told(pipeline: Pipeline, spark: SparkSession, said: str) -> 
     checked = run_cdc(pipeline, "config", "check").stderr
     settings = pipeline.settings
     silent = settings.model_copy(update={"source": settings.source.model_copy(update={"port": free_port()})})
-    asked = ask_tables(silent)
+    asked = ask_tables(OpenedPipeline(silent))
     assert asked
     of_lake = "\n".join(map(str, asked.notices))
     assert [line for line in TOLD if line not in said or line not in checked] == []
     assert [line for line in TOLD[1:] if line not in of_lake] == []
-    status = StatusCollector(settings, dict).collect()
+    status = StatusCollector(pipeline.opened()).collect()
     assert status.notes[0].startswith(TOLD[0])
     stops = {view: str(problem) for problem in status.problems for view in STOPS if f"view {view} " in str(problem)}
     assert [view for view, words in STOPS.items() if any(word not in stops[view] for word in words)] == []
@@ -128,8 +128,8 @@ def check_remedies_help(pipeline: Pipeline, spark: SparkSession, said: str) -> N
 
 def list_reasons(pipeline: Pipeline) -> list[str]:
     """Why messages are held, of all keys."""
-    places = [place for held in list_blocked_keys(pipeline.settings) for place in held.locations]
-    return sorted(find_letter(pipeline.settings, place).message.refusal.reason for place in places)
+    places = [place for held in list_blocked_keys(pipeline.opened()) for place in held.locations]
+    return sorted(find_letter(pipeline.opened(), place).message.refusal.reason for place in places)
 
 
 def check_decimals_are_held(pipeline: Pipeline, spark: SparkSession) -> None:
@@ -150,7 +150,7 @@ def check_decimals_are_held(pipeline: Pipeline, spark: SparkSession) -> None:
 
 
 def drop_first_letters(pipeline: Pipeline) -> None:
-    drop(pipeline.settings, [each.locations[0] for each in list_blocked_keys(pipeline.settings)])
+    drop(pipeline.opened(), [each.locations[0] for each in list_blocked_keys(pipeline.opened())])
 
 
 def mend_amounts(pipeline: Pipeline) -> None:
@@ -170,7 +170,7 @@ def add_late_view(pipeline: Pipeline) -> None:
 def check_history(pipeline: Pipeline, spark: SparkSession, epochs: int) -> None:
     """The past is what it was, whatever is chosen for the key and the other columns."""
     assert verify(pipeline, spark).is_equal
-    assert [each.is_whole for each in check_chains(pipeline.settings, spark)] == [True] * epochs
+    assert [each.is_whole for each in check_chains(pipeline.opened(spark))] == [True] * epochs
 
 
 def choose_and_declare_others(pipeline: Pipeline) -> None:

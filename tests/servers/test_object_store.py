@@ -17,7 +17,7 @@ from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 
 from cdc import programs
-from cdc.run.pipeline import lake_of, select_followers
+from cdc.run.pipeline import select_followers
 from cdc.sinks.lake.metadata.cuts import Cuts
 from cdc.sinks.lake.settings import SCHEME
 from tests.servers.second_paths.everything import Column, check_changes
@@ -164,7 +164,7 @@ def wait_everywhere(pipeline: Pipeline, token: str) -> None:
 
 def check_readers(pipeline: Pipeline, server: S3Server) -> None:
     """Others read of the newest cut what Postgres has."""
-    own, options = lake_of(pipeline.settings), delta_rs_options(server.access)
+    own, options = pipeline.opened().lake, delta_rs_options(server.access)
     cut = Cuts(own).last()
     assert cut is not None
     for name in pipeline.settings.selection.names:

@@ -61,7 +61,7 @@ def test_column_that_debezium_takes_for_another_tables_key_is_refused(make_pipel
     )
     settings = pipeline.settings
     with source.open_connection(settings.source) as connection:
-        _, refusals = check_tables(connection, settings, settings.selection.names, set())
+        _, refusals = check_tables(connection, pipeline.opened(), settings.selection.names, set())
     told = [str(reason) for reasons in refusals.values() for reason in reasons if "Debezium cannot tell" in str(reason)]
     assert told == [
         "public.a: Debezium cannot tell column b.c of its key from a column of public.a.b → leave one of the two tables"

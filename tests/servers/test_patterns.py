@@ -7,7 +7,6 @@ from pyspark.sql import SparkSession
 
 from cdc.connect.source.catalog import TablesRefusedError
 from cdc.core.errors import IncompleteError
-from cdc.run.pipeline import delta_follower, fed_followers
 from cdc.run.status.collector import StatusCollector
 from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, following, problems, verify
 from tests.support.pipelines import MakePipeline, Pipeline
@@ -24,7 +23,7 @@ MADE = (
 
 
 def names(pipeline: Pipeline) -> list[str]:
-    return [str(name) for name in delta_follower(pipeline.settings).bookmarks()]
+    return [str(name) for name in pipeline.opened().lake_follower.bookmarks()]
 
 
 def test_unsupported_tables_of_a_pattern_are_skipped(
@@ -99,8 +98,7 @@ def test_stopped_table_of_an_index_is_reported(make_pipeline: MakePipeline, spar
 
 def followed_tables(pipeline: Pipeline) -> dict[str, set[str]]:
     """The tables of which `status` counts rows, by follower."""
-    settings = pipeline.settings
-    found = StatusCollector(settings, lambda: fed_followers(None, settings)).collect()
+    found = StatusCollector(pipeline.opened()).collect()
     return {name: set(map(str, state.rows)) for name, state in found.followers.items()}
 
 

@@ -15,8 +15,6 @@ from cdc.columns.rows.digest import Digest
 from cdc.core.errors import PreconditionError, RefusedError
 from cdc.core.table_state import Followed
 from cdc.run.follow.follow import follow
-from cdc.run.lease import hold_lease
-from cdc.run.pipeline import fed_followers
 from cdc.run.status.collector import StatusCollector
 from cdc.run.verify.verify import verify as run_verify
 from cdc.sinks.lake.delta.other_writers import ENGINE
@@ -72,7 +70,7 @@ def test_verify_names_differing_keys(make_pipeline: MakePipeline, spark: SparkSe
     sign_as_ours(Path(lake, "public/orders"), 1, 2)
     pipeline.run("UPDATE orders SET customer = 'x' WHERE id = 9")
     catch_up(pipeline, spark)
-    found = run_verify(pipeline.settings, lambda: spark, ("lake",), patience=60, max_keys=10)
+    found = run_verify(pipeline.opened(spark), ("lake",), patience=60, max_keys=10)
     verdict = found.followers["lake"][pipeline.settings.selection.names[0]].comparison
     assert verdict is not None
     assert (verdict.differing, verdict.missing, verdict.extra) == (1, 1, 0)
@@ -97,7 +95,7 @@ def test_rows_decide_when_digests_differ(make_pipeline: MakePipeline, spark: Spa
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,), lake_only=True)
     bootstrap(pipeline, spark)
     with patch("cdc.run.verify.pinned_source.digest_of_copy", side_effect=[Digest(1, 1), Digest(1, 2)]):
-        found = run_verify(pipeline.settings, lambda: spark, ("lake",), patience=60, max_keys=10)
+        found = run_verify(pipeline.opened(spark), ("lake",), patience=60, max_keys=10)
     verdict = found.followers["lake"][pipeline.settings.selection.names[0]].comparison
     assert verdict is not None
     assert (verdict.equal, verdict.source_rows, verdict.follower_rows) == (True, 2000, 2000)
@@ -114,30 +112,28 @@ def starts() -> NoReturn:
 def test_verify_fails_at_once_when_nobody_follows(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
     bootstrap(pipeline, spark)
-    settings = pipeline.settings
     with pytest.raises(SparkStarts):
-        run_verify(settings, starts, tuple(settings.followers), None, 10)
+        run_verify(pipeline.opened(starts), tuple(pipeline.settings.followers), None, 10)
     pipeline.run("UPDATE orders SET customer = 'x' WHERE id IN (9, 10)")
     until(lambda: lags(pipeline) == {"lake": 2, "search": 2, "latest": 2}, "the log has both changes")
     behind = "follower lake is 2 changes behind, and no `cdc follow` runs on this machine"
     with pytest.raises(PreconditionError, match=behind):
-        run_verify(settings, starts, tuple(settings.followers), None, 10)
-    with hold_lease(settings, "search"), pytest.raises(SparkStarts):
-        run_verify(settings, starts, ("search",), None, 10)
+        run_verify(pipeline.opened(starts), tuple(pipeline.settings.followers), None, 10)
+    with pipeline.opened().leases.hold("search"), pytest.raises(SparkStarts):
+        run_verify(pipeline.opened(starts), ("search",), None, 10)
     with pytest.raises(SparkStarts):
-        run_verify(settings, starts, ("search",), 5.0, 10)
+        run_verify(pipeline.opened(starts), ("search",), 5.0, 10)
     with pytest.raises(PreconditionError, match=r"follower search is at \S+ and has not reached \S+ in 5 s"):
-        run_verify(settings, lambda: spark, ("search",), 5.0, 10)
+        run_verify(pipeline.opened(spark), ("search",), 5.0, 10)
 
 
 def lags(pipeline: Pipeline) -> dict[str, int | None]:
-    settings = pipeline.settings
-    found = StatusCollector(settings, lambda: fed_followers(None, settings)).collect()
+    found = StatusCollector(pipeline.opened()).collect()
     assert set(found.states.values()) == {Followed()}
     return {name: state.lag.changes if state.lag else None for name, state in found.followers.items()}
 
 
 def test_a_second_follow_of_one_follower_is_refused(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,), lake_only=True)
-    with hold_lease(pipeline.settings, "lake"), pytest.raises(RefusedError, match="already being followed by process"):
-        follow(pipeline.settings, lambda: spark, ("lake",), say, until_caught_up=False)
+    with pipeline.opened().leases.hold("lake"), pytest.raises(RefusedError, match="already being followed by process"):
+        follow(pipeline.opened(spark), ("lake",), say, until_caught_up=False)

@@ -23,7 +23,6 @@ import cdc
 from cdc.core.errors import ConfigurationError, HistoryLostError, PreconditionError, UnreachableError
 from cdc.core.position import parse_lsn
 from cdc.core.table import TableName
-from cdc.run.pipeline import delta_follower
 from cdc.run.read.cuts import LakeCut
 from cdc.run.toolkit_archive import build_archive
 from cdc.sinks.opensearch.layout import index_name
@@ -305,7 +304,7 @@ def copy_ahead_of_the_lake(pipeline: Pipeline, spark: SparkSession, job: Job) ->
 
     until(has_read, "the log has them", every=0.5)
     assert read == [("update", 1)] * 5
-    delta_follower(pipeline.settings).tables.stop({TableName.parse(THINGS): "it is altered"})
+    pipeline.opened().lake_follower.tables.stop({TableName.parse(THINGS): "it is altered"})
     with pytest.raises(PreconditionError, match=f"it is altered → .*`cdc bootstrap --again {THINGS}`"):
         cdc.changes(spark, THINGS, config=pipeline.config)
     bootstrap(pipeline, spark, THINGS)

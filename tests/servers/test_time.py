@@ -10,7 +10,6 @@ from pyspark.sql import Row, SparkSession
 
 import cdc
 from cdc.core.table import TableName
-from cdc.run.pipeline import lake_of
 from tests.support.cdc_inprocess import bootstrap, catch_up, problems, verify
 from tests.support.pages import read_example
 from tests.support.pipelines import MakePipeline, Pipeline
@@ -46,7 +45,7 @@ class Run:
         catch_up(self.pipeline, self.spark)
 
     def rows(self, view: str) -> list[dict[str, Any]]:
-        frame = self.spark.read.format("delta").load(lake_of(self.pipeline.settings).folder(TableName.parse(view)))
+        frame = self.spark.read.format("delta").load(self.pipeline.opened().lake.folder(TableName.parse(view)))
         # Spark's session is in UTC
         aware = [
             {k: v.replace(tzinfo=UTC) if isinstance(v, datetime) else v for k, v in row.items()}

@@ -8,7 +8,6 @@ from pyspark.sql import SparkSession
 from cdc.core.errors import IncompleteError, RefusedError
 from cdc.core.table import TableName
 from cdc.run.kept_views import describe_views, explain_view, rebuild_view
-from cdc.run.pipeline import view_store
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, problems, verify
 from tests.support.pages import read_example
 from tests.support.pipelines import MakePipeline, Pipeline
@@ -69,8 +68,8 @@ def test_views_are_kept_up_in_every_follower(make_pipeline: MakePipeline, spark:
         "shop.ranking",
     }
     assert not problems(pipeline)
-    assert {view.state for view in describe_views(pipeline.settings)} == {"kept up"}
-    assert all(not use.way.startswith("computes") for use in explain_view(pipeline.settings, "shop.card").uses)
+    assert {view.state for view in describe_views(pipeline.opened())} == {"kept up"}
+    assert all(not use.way.startswith("computes") for use in explain_view(pipeline.opened(), "shop.card").uses)
 
 
 def test_a_rebuilt_view_is_filled_anew_everywhere(make_pipeline: MakePipeline, spark: SparkSession) -> None:
@@ -80,9 +79,9 @@ def test_a_rebuilt_view_is_filled_anew_everywhere(make_pipeline: MakePipeline, s
     with following(pipeline, spark) as running:
         running.wait_for("following")
         with pytest.raises(RefusedError, match="views is already being followed"):
-            rebuild_view(pipeline.settings, str(CARD))
-    spark.sql(f"UPDATE delta.`{view_store(pipeline.settings).lake.folder(CARD)}` SET spent = -1 WHERE id = 7")
-    rebuild_view(pipeline.settings, str(CARD))
+            rebuild_view(pipeline.opened(), str(CARD))
+    spark.sql(f"UPDATE delta.`{pipeline.opened().views.lake.folder(CARD)}` SET spent = -1 WHERE id = 7")
+    rebuild_view(pipeline.opened(), str(CARD))
     catch_up(pipeline, spark)
     report = verify(pipeline, spark)
     assert report.is_equal, report.as_json()
@@ -111,14 +110,14 @@ def test_a_view_with_a_wrong_key_stops_alone(make_pipeline: MakePipeline, spark:
     )
     with pytest.raises(IncompleteError, match=r"view shop\.failing is kept up no further: .*CAST_INVALID_INPUT"):
         bootstrap(pipeline, spark)
-    filled = {str(view.name) for view in describe_views(pipeline.settings) if view.state == "kept up"}
+    filled = {str(view.name) for view in describe_views(pipeline.opened()) if view.state == "kept up"}
     assert filled == {"shop.card", "shop.details", "shop.totals", "shop.big", "shop.ranking"}
     assert "Traceback" in (Path(pipeline.settings.pipeline.state) / "logs" / "trouble.log").read_text()
     with following(pipeline, spark) as running:
         pipeline.run("INSERT INTO orders SELECT 301, 1, total, now() FROM orders WHERE id = 300")
         running.wait_for("view shop.totals is kept up no further: its key is not unique")
         pipeline.run("UPDATE customers SET name = 'on'")
-        store = view_store(pipeline.settings)
+        store = pipeline.opened().views
         before = store.position()
         until(lambda: store.position() != before, "the others go on")
         for name in ("totals", "failing"):

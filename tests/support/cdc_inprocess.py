@@ -16,7 +16,7 @@ from cdc.run.copy.bootstrap import BootstrapResult
 from cdc.run.copy.bootstrap import bootstrap as run_bootstrap
 from cdc.run.copy.recapture import RecaptureResult, recapture
 from cdc.run.follow.follow import follow
-from cdc.run.pipeline import fed_followers, select_followers
+from cdc.run.pipeline import select_followers
 from cdc.run.status.collector import StatusCollector
 from cdc.run.verify.report import Report
 from cdc.run.verify.verify import verify as run_verify
@@ -46,17 +46,17 @@ def lend_bootstrapped(left: list[Pipeline], spark: SparkSession, make: Callable[
 
 def bootstrap(pipeline: Pipeline, spark: SparkSession, *again: str) -> BootstrapResult:
     names = [TableName.parse(name) for name in again]
-    return run_bootstrap(pipeline.settings, lambda: spark, say, LineProgress(say, clock=lambda: 0.0), names)
+    return run_bootstrap(pipeline.opened(spark), say, LineProgress(say, clock=lambda: 0.0), names)
 
 
 def recapture_all(pipeline: Pipeline, spark: SparkSession) -> RecaptureResult:
     """Start the capture anew, and copy all tables again."""
-    return recapture(pipeline.settings, lambda: spark, say, LineProgress(say, clock=lambda: 0.0))
+    return recapture(pipeline.opened(spark), say, LineProgress(say, clock=lambda: 0.0))
 
 
 def catch_up(pipeline: Pipeline, spark: SparkSession) -> None:
-    settings = pipeline.settings
-    follow(settings, lambda: spark, select_followers(settings, ()), say, until_caught_up=True)
+    opened = pipeline.opened(spark)
+    follow(opened, select_followers(opened.settings, ()), say, until_caught_up=True)
 
 
 def catch_up_but_for(pipeline: Pipeline, spark: SparkSession, told: str) -> str:
@@ -68,14 +68,13 @@ def catch_up_but_for(pipeline: Pipeline, spark: SparkSession, told: str) -> str:
 
 def problems(pipeline: Pipeline) -> list[str]:
     """What `status` finds wrong."""
-    settings = pipeline.settings
-    found = StatusCollector(settings, lambda: fed_followers(None, settings)).collect()
+    found = StatusCollector(pipeline.opened()).collect()
     return [str(problem) for problem in found.problems]
 
 
 def verify(pipeline: Pipeline, spark: SparkSession, *tables: TableName) -> Report:
-    settings = pipeline.settings
-    return run_verify(settings, lambda: spark, select_followers(settings, ()), LIMIT_SECONDS, 10, tables)
+    opened = pipeline.opened(spark)
+    return run_verify(opened, select_followers(opened.settings, ()), LIMIT_SECONDS, 10, tables)
 
 
 class Following:
@@ -88,7 +87,7 @@ class Following:
         self.said: list[str] = []
         self._heard = 0
         self.failure: BaseException | None = None
-        asked = partial(follow, pipeline.settings, lambda: spark, names, self.said.append)
+        asked = partial(follow, pipeline.opened(spark), names, self.said.append)
         self._run = partial(asked, until_caught_up=until_caught_up, stopping=self.stopping)
         self._thread = threading.Thread(target=self._guarded)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
@@ -19,6 +19,12 @@ from cdc.config.settings import PipelineSettings
 from cdc.connect.capture.connect_client import ConnectClient
 from tests.support.servers_fixture import Servers
 from tests.support.waiting import until
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from cdc.run.pipeline import Pipeline as OpenedPipeline
+    from cdc.run.pipeline import StartSpark
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,12 @@ class Pipeline:
     @property
     def settings(self) -> PipelineSettings:
         return load(self.config, {**os.environ, **self.environ})
+
+    def opened(self, spark: "SparkSession | StartSpark | None" = None) -> "OpenedPipeline":
+        """The pipeline as jobs take it, with nothing opened yet."""
+        from cdc.run.pipeline import Pipeline as OpenedPipeline
+
+        return OpenedPipeline(self.settings, spark if spark is None or callable(spark) else lambda: spark)
 
     def run(self, *statements: str) -> None:
         for statement in statements:

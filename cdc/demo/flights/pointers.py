@@ -7,7 +7,7 @@ from cdc.cli.output import relative_path
 from cdc.core.table import TableName
 from cdc.demo.environment import Environment
 from cdc.log.names import change_topic, latest_topic, transaction_topic
-from cdc.run.pipeline import lake_of
+from cdc.run.pipeline import Pipeline
 from cdc.sinks.opensearch.layout import index_name
 from cdc.sinks.search.settings import SearchSettings
 
@@ -17,9 +17,8 @@ QUERY = "select carrier, count(*), avg(dep_delay) from f group by 1 order by 2 d
 
 def list_pointers(on: Environment) -> Iterator[tuple[str, str]]:
     """Yields names and places or commands."""
-    s, config = on.settings, relative_path(on.config)
-    lake = relative_path(Path(lake_of(s).path))
-    folder = relative_path(Path(lake_of(s).folder(FLIGHTS)))
+    s, config, place = on.settings, relative_path(on.config), Pipeline(on.settings).lake
+    lake, folder = relative_path(Path(place.path)), relative_path(Path(place.folder(FLIGHTS)))
     yield "the lake", f"{lake}, a Delta table a folder, for instance {folder}"
     yield (
         "ask it",

@@ -4,7 +4,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 import psycopg
-from pyspark.sql import SparkSession
 
 from cdc.cli import output
 from cdc.cli.progress import open_progress
@@ -12,11 +11,12 @@ from cdc.demo import environment
 from cdc.demo.environment import DemoSettings, Environment
 from cdc.demo.flights import data, traffic, workload
 from cdc.demo.flights.traffic import WriteCounts
-from cdc.demo.follow_thread import FollowThread, list_followers
+from cdc.demo.follow_thread import FollowThread
 from cdc.demo.steps import Steps, note
 from cdc.local.state_dir import Home
 from cdc.progress import LineProgress
 from cdc.run.copy import bootstrap
+from cdc.run.pipeline import Pipeline
 from cdc.run.spark.pipeline_session import build_spark_session
 from cdc.run.verify.report import Report
 from cdc.run.verify.verify import verify
@@ -72,8 +72,9 @@ def run_demo(home: Home, changes: int, seed: int) -> DemoResult:
         ):
             # brief: the demo ends before Java's second compiler pays off
             spark = build_spark_session(on.settings, "demo", brief=True, progress=LineProgress(output.say))
-            copied = _bootstrap(on, spark)
-        outcome = _follow_workload(steps, on, spark, connection, changes, seed)
+            pipeline = Pipeline(on.settings, lambda: spark)
+            copied = _bootstrap(pipeline)
+        outcome = _follow_workload(steps, pipeline, connection, changes, seed)
     steps.finish()
     return DemoResult(on, seed, loaded, copied, *outcome, steps.seconds)
 
@@ -88,9 +89,9 @@ def _load(connection: psycopg.Connection) -> dict[str, int]:
     return loaded
 
 
-def _bootstrap(on: Environment, spark: SparkSession) -> dict[str, int]:
+def _bootstrap(pipeline: Pipeline) -> dict[str, int]:
     with open_progress() as progress:
-        outcome = bootstrap.bootstrap(on.settings, lambda: spark, note, progress)
+        outcome = bootstrap.bootstrap(pipeline, note, progress)
     for name, rows in outcome.copied.items():
         note(f"{name!s:<16} {rows:>9,} rows copied into the lake")
     if not outcome.has_changed:
@@ -99,11 +100,11 @@ def _bootstrap(on: Environment, spark: SparkSession) -> dict[str, int]:
 
 
 def _follow_workload(
-    steps: Steps, on: Environment, spark: SparkSession, connection: psycopg.Connection, changes: int, seed: int
+    steps: Steps, pipeline: Pipeline, connection: psycopg.Connection, changes: int, seed: int
 ) -> tuple[WriteCounts, dict[str, float], Report]:
     """Follow while the workload runs, until everything has arrived; then verify."""
-    names = list_followers(on.settings, spark)
-    with FollowThread(on.settings, spark, names, note) as following:
+    names = [*pipeline.settings.followers]
+    with FollowThread(pipeline, names, note) as following:
         with steps.step("changes", f"{changes:,} changes in Postgres (seed {seed}), followed meanwhile"):
             written = _write(connection, changes, seed)
         with steps.step("catch_up", f"Waiting until {', '.join(names)} have what Postgres has"):
@@ -111,7 +112,7 @@ def _follow_workload(
             note(", ".join(f"{name} after {seconds:.1f} s" for name, seconds in caught_up.items()))
         # while they still follow: verify waits until the followers reach its LSN
         with steps.step("verify", "cdc verify: every follower and Postgres, row by row, at one LSN"):
-            report = verify(on.settings, lambda: spark, names, PATIENCE_SECONDS, KEYS_NAMED)
+            report = verify(pipeline.reopened(), names, PATIENCE_SECONDS, KEYS_NAMED)
             note("every row is the same" if report.is_equal else "not everything is the same")
     note("the followers have stopped, each after its last whole batch")
     return written, caught_up, report

@@ -1,10 +1,8 @@
 """`cdc demo race`: the same writes twice: to database and index, then to the database whose log the index follows."""
 
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
-
-from pyspark.sql import SparkSession
 
 from cdc.cli import output
 from cdc.cli.progress import open_progress
@@ -12,7 +10,6 @@ from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 from cdc.demo import environment
 from cdc.demo.environment import DemoSettings, Environment
-from cdc.demo.follow_thread import list_followers
 from cdc.demo.race import clients, story
 from cdc.demo.race.outcome import RaceResult
 from cdc.demo.race.schedule import Schedule, plan_race
@@ -29,6 +26,7 @@ from cdc.demo.steps import Steps, note
 from cdc.local.state_dir import Home
 from cdc.run.copy import bootstrap
 from cdc.run.follow.follow import follow
+from cdc.run.pipeline import Pipeline
 from cdc.run.spark.pipeline_session import build_spark_session
 from cdc.sinks.opensearch.layout import index_name
 from cdc.sinks.search.settings import SearchSettings
@@ -54,7 +52,7 @@ def run_race(home: Home, pairs: int, seed: int) -> RaceResult:
         # Spark starts in a thread meanwhile, which takes seconds
         spark = waiting.submit(build_spark_session, on.settings, "race", brief=True)
         dual = _write_to_both(steps, on, plan)
-        through_log = _write_through_log(steps, on, plan, spark)
+        through_log = _write_through_log(steps, on, plan, Pipeline(on.settings, spark.result))
     steps.finish()
     # every write has its own key: a key that differs, and is no pair's, is that of a failed write
     keys = set(plan.pairs)
@@ -82,16 +80,19 @@ def _write_to_both(steps: Steps, on: Environment, plan: Schedule) -> list[str]:
     return different
 
 
-def _write_through_log(steps: Steps, on: Environment, plan: Schedule, spark: "Future[SparkSession]") -> list[str]:
+def _bootstrap(pipeline: Pipeline) -> None:
+    with open_progress() as progress:
+        bootstrap.bootstrap(pipeline, note, progress)
+
+
+def _write_through_log(steps: Steps, on: Environment, plan: Schedule, pipeline: Pipeline) -> list[str]:
     """Let the clients write to the database, and the index follow its log; returns the keys that differ then."""
     with steps.step("bootstrap", "Through the log: capture the database's table, and let the index follow it"):
-        with open_progress() as progress:
-            bootstrap.bootstrap(on.settings, spark.result, note, progress)
-        names = list_followers(on.settings, spark.result())
+        _bootstrap(pipeline)
     with steps.step("writes", "The same writes again, by the same clients, to the database only"):
         _write(Stores(on.dsn, TABLE.table, on.endpoints.search_url, None), plan, "through the log")
     with steps.step("follow", f"cdc -c {output.relative_path(on.config)} follow --until-caught-up"):
-        follow(on.settings, spark.result, names, note, until_caught_up=True)
+        follow(pipeline, [*on.settings.followers], note, until_caught_up=True)
         table, index = read_table(on.dsn, TABLE.table), read_index(*_find_index(on))
         different = find_differences(table, index)
         note(f"the database holds {len(table):,} keys, the index {len(index):,}; {len(different):,} differ")

@@ -10,6 +10,7 @@ from opensearchpy import OpenSearch
 
 from cdc.config.settings import PipelineSettings
 from cdc.core.table import TableName
+from cdc.run.pipeline import Pipeline
 from cdc.run.read.cuts import LakeCut, find_cut
 from cdc.sinks.opensearch.layout import index_name
 
@@ -39,12 +40,12 @@ class Answers:
 
     def ask_lake(self, day: int, cut: LakeCut | None = None) -> Revenue:
         """Ask the table of the lake, at a cut or at the newest."""
-        found = cut or find_cut(self.settings, [str(ORDERS)])
+        found = cut or find_cut(Pipeline(self.settings), [str(ORDERS)])
         return _ask_delta(found, ORDERS, day)
 
     def ask_view(self, day: int, cut: LakeCut | None = None) -> Revenue:
         """Ask the view, at a cut or at its newest."""
-        found = cut or find_cut(self.settings, [str(REVENUE)])
+        found = cut or find_cut(Pipeline(self.settings), [str(REVENUE)])
         return _ask_delta(found, REVENUE, day)
 
     def ask_index(self, day: int) -> Revenue:
@@ -57,7 +58,7 @@ class Answers:
 
     def differs_at_one_cut(self, day: int) -> bool:
         """Whether the table of the lake and the view answer differently, both as they are at the newest cut of both."""
-        cut = find_cut(self.settings, [str(ORDERS), str(REVENUE)])
+        cut = find_cut(Pipeline(self.settings), [str(ORDERS), str(REVENUE)])
         return self.ask_lake(day, cut) != self.ask_view(day, cut)
 
 

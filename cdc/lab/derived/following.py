@@ -10,7 +10,7 @@ from cdc.core.errors import CdcError
 from cdc.progress import SILENT
 from cdc.run.copy.bootstrap import bootstrap
 from cdc.run.follow.follow import follow
-from cdc.run.pipeline import select_followers
+from cdc.run.pipeline import Pipeline, select_followers
 from cdc.run.spark.pipeline_session import build_spark_session
 
 
@@ -21,9 +21,10 @@ def main(config: str) -> None:
     settings = load(Path(config))
     # brief: the lab ends before Java's second compiler pays off
     spark = build_spark_session(settings, "lab", brief=True)
-    bootstrap(settings, lambda: spark, _say, SILENT)
+    pipeline = Pipeline(settings, lambda: spark)
+    bootstrap(pipeline, _say, SILENT)
     is_following.set()
-    follow(settings, lambda: spark, select_followers(settings, ()), _say, stopping=stopping)
+    follow(pipeline, select_followers(settings, ()), _say, stopping=stopping)
 
 
 def _await_end(stopping: Event, is_following: Event) -> None:

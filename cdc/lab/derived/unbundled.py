@@ -27,6 +27,7 @@ from cdc.lab.lesson import Findings, Lab
 from cdc.lab.waiting import wait_for
 from cdc.lab.workplace import Workplace
 from cdc.local.endpoints import Service
+from cdc.run.pipeline import Pipeline
 from cdc.run.read.tokens import wait_for_token
 
 DAYS: Final = 3
@@ -115,7 +116,7 @@ def _end_day(writer: OrdersWriter, answers: Answers, day: int) -> DayAnswers:
     differs = answers.differs_at_one_cut(day)
 
     def wait(follower: str) -> float:
-        wait_for_token(answers.settings, follower, token, PATIENCE_SECONDS)
+        wait_for_token(Pipeline(answers.settings), follower, token, PATIENCE_SECONDS)
         return (time.monotonic() - ended) * 1000
 
     with ThreadPoolExecutor(len(FOLLOWERS)) as threads:

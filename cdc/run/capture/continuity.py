@@ -8,7 +8,6 @@ from typing import Final
 
 from psycopg import Connection
 
-from cdc.config.settings import PipelineSettings
 from cdc.connect.capture.debezium_properties import sends_messages
 from cdc.connect.source import registration, slot
 from cdc.connect.source.obstacles import check_not_lost
@@ -16,38 +15,38 @@ from cdc.connect.source.registration import Registration
 from cdc.core.errors import RECAPTURE, HistoryLostError, UnreachableError
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.waiting import wait_until
-from cdc.log.clients.reader import Reader
 from cdc.log.confirmed import ConfirmedLsns
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import check_position
 from cdc.run.capture.heartbeat_chain import check_ahead
+from cdc.run.pipeline import Pipeline
 
 VISIBLE_SECONDS: Final = 10.0
 """How long a commit in the log may take to become visible: its markers reach the partitions one by one (KIP-98)."""
 
 
-def check_continuity(settings: PipelineSettings, connection: Connection, position: Position) -> None:
+def check_continuity(pipeline: Pipeline, connection: Connection, position: Position) -> None:
     """Raise HistoryLostError when source or log lack changes behind the lake's position.
 
     `connection` is to the source. A log that does not answer is no error here: the streams wait for it.
     """
-    check_source(settings, connection)
-    state = slot.read_state(connection, settings.source.slot)
-    with suppress(UnreachableError), Reader(settings.log) as reader:
-        check_position(reader, transaction_topic(settings.log.prefix), position)
+    check_source(pipeline, connection)
+    state = slot.read_state(connection, pipeline.settings.source.slot)
+    with suppress(UnreachableError), pipeline.open_log() as reader:
+        check_position(reader, transaction_topic(pipeline.settings.log.prefix), position)
         # With logical messages in the log, Debezium also confirms the LSN of a message outside a transaction, and no
         # commit is at that LSN.
-        if state and state.confirmed_lsn is not None and not sends_messages(settings.connect):
-            _check_confirmed(settings, state.confirmed_lsn, position)
-        check_ahead(settings.log, settings.source, settings.pipeline.name, position)
+        if state and state.confirmed_lsn is not None and not sends_messages(pipeline.settings.connect):
+            _check_confirmed(pipeline, state.confirmed_lsn, position)
+        check_ahead(pipeline.settings.log, pipeline.settings.source, pipeline.name, position)
 
 
-def check_source(settings: PipelineSettings, connection: Connection) -> Registration:
+def check_source(pipeline: Pipeline, connection: Connection) -> Registration:
     """Return the registration of the pipeline.
 
     Raises HistoryLostError when the source has lost that, the slot or the publication, or cannot decode on.
     """
-    src, name = settings.source, settings.pipeline.name
+    src, name = pipeline.settings.source, pipeline.name
     registered = registration.read_registration(connection, src, name)
     if registered is None:
         raise HistoryLostError(
@@ -58,12 +57,12 @@ def check_source(settings: PipelineSettings, connection: Connection) -> Registra
     return registered
 
 
-def _check_confirmed(settings: PipelineSettings, confirmed: Lsn, position: Position) -> None:
+def _check_confirmed(pipeline: Pipeline, confirmed: Lsn, position: Position) -> None:
     """Raise HistoryLostError when no commit in the log is at the slot's confirmed LSN: the slot keeps none below."""
-    known = ConfirmedLsns(settings.log, position.log_start)
+    known = ConfirmedLsns(pipeline.settings.log, position.log_start)
     if not wait_until(lambda: known.include(confirmed), VISIBLE_SECONDS):
         raise HistoryLostError(
-            f"slot {settings.source.slot} stands at {format_lsn(confirmed)}, and no commit of the log is at that"
-            " LSN: somebody moved the slot, or made it anew, or the log lost its end",
+            f"slot {pipeline.settings.source.slot} stands at {format_lsn(confirmed)}, and no commit of the log is at"
+            " that LSN: somebody moved the slot, or made it anew, or the log lost its end",
             RECAPTURE,
         )

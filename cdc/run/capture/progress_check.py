@@ -6,8 +6,6 @@ from typing import Final
 
 from psycopg import Connection
 
-from cdc.config.settings import PipelineSettings
-from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.capture.connector_state import ConnectorState, look_up
 from cdc.connect.capture.observation import CaptureObserver
 from cdc.connect.capture.trouble import find_trouble
@@ -15,7 +13,7 @@ from cdc.connect.source import publication
 from cdc.core.errors import CdcError, UnreachableError
 from cdc.core.waiting import Deadline
 from cdc.run.capture.continuity import check_source
-from cdc.run.lease import is_lease_held
+from cdc.run.pipeline import Pipeline
 
 LOOK_SECONDS: Final = 3.0
 """Pause between two checks; most waits end before the first one."""
@@ -30,10 +28,10 @@ POLL_SECONDS: Final = 0.5
 class CaptureCheck:
     """Raises CaptureTroubleError when the capture cannot go on by itself. `connection` is to the source."""
 
-    def __init__(self, settings: PipelineSettings, connection: Connection) -> None:
-        self._settings = settings
+    def __init__(self, pipeline: Pipeline, connection: Connection) -> None:
+        self._pipeline = pipeline
         self._connection = connection
-        self._look = CaptureObserver(settings.source, settings.log, settings.pipeline.name)
+        self._look = CaptureObserver(pipeline.settings.source, pipeline.settings.log, pipeline.name)
         self._next_look = Deadline(LOOK_SECONDS)
 
     def check_connector(self) -> None:
@@ -45,8 +43,8 @@ class CaptureCheck:
         Not for a Kafka Connect that does not answer: the connector may run all the same. While somebody follows the
         lake, waits REPAIR_SECONDS for a failed connector and STOPPED_SECONDS for another.
         """
-        check_source(self._settings, self._connection)
-        publication.check_whole(self._connection, self._settings.source.publication)
+        check_source(self._pipeline, self._connection)
+        publication.check_whole(self._connection, self._pipeline.settings.source.publication)
         began = time.monotonic()
         while (state := self._read_connector()[0]) and (failed := self._find_trouble(state)):
             if not self._may_be_repaired(state, time.monotonic() - began):
@@ -54,11 +52,11 @@ class CaptureCheck:
             time.sleep(POLL_SECONDS)
 
     def _find_trouble(self, state: ConnectorState) -> CdcError | None:
-        return find_trouble(self._connection, self._settings.source, state)
+        return find_trouble(self._connection, self._pipeline.settings.source, state)
 
     def _may_be_repaired(self, state: ConnectorState, seconds: float) -> bool:
         patience = REPAIR_SECONDS if state.failure else STOPPED_SECONDS
-        return seconds < patience and is_lease_held(self._settings, self._settings.delta[0])
+        return seconds < patience and self._pipeline.leases.is_held(self._pipeline.lake_name)
 
     def __call__(self) -> None:
         """Check the connector, and that data moves, if the last check is LOOK_SECONDS ago."""
@@ -74,9 +72,8 @@ class CaptureCheck:
 
     def _read_connector(self) -> tuple[ConnectorState | None, CdcError | None]:
         """The connector's state, or why Kafka Connect did not tell it."""
-        capture = self._settings.connect
         try:
-            with ConnectClient(capture.url) as client:
-                return look_up(client, capture.connector), None
+            with self._pipeline.open_connect() as client:
+                return look_up(client, self._pipeline.settings.connect.connector), None
         except CdcError as silent:
             return None, silent

@@ -22,13 +22,9 @@ from functools import partial
 from itertools import chain
 
 from psycopg import Connection
-from pyspark.sql import SparkSession
 
 from cdc.columns.feed import FedFollower
-from cdc.columns.spark_tasks import require_spark
-from cdc.config.settings import VIEWS, PipelineSettings
-from cdc.connect.capture.connect_client import ConnectClient
-from cdc.connect.source import connection as source
+from cdc.config.settings import VIEWS
 from cdc.connect.source import publication, slot
 from cdc.connect.source.catalog import TablesRefusedError
 from cdc.core.errors import ConfigurationError, IncompleteError
@@ -48,8 +44,8 @@ from cdc.run.copy.snapshot_copy import (
 )
 from cdc.run.kept_histories import describe_history_problems
 from cdc.run.kept_views import describe_stopped_views, find_unfilled_views, find_views_over, open_keeper
-from cdc.run.lease import COPIES, hold_lease
-from cdc.run.pipeline import delta_follower, fed_followers, feed_of
+from cdc.run.lease import COPIES
+from cdc.run.pipeline import Pipeline
 from cdc.run.spark.job_progress import track_count
 from cdc.run.tables import problems
 from cdc.run.tables.history_check import check_history
@@ -57,7 +53,6 @@ from cdc.run.tables.schema_check import find_changed_choices
 from cdc.run.tables.selection import find_selected
 from cdc.run.trouble_log import open_trouble_log
 from cdc.sinks.lake.feed.change_cache import ChangeCache
-from cdc.sinks.lake.follower import DeltaFollower
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +73,7 @@ class BootstrapResult:
 
 
 def bootstrap(
-    settings: PipelineSettings,
-    start_spark: Callable[[], SparkSession],
+    pipeline: Pipeline,
     say: Callable[[str], None],
     progress: Progress,
     again: Sequence[TableName] = (),
@@ -89,52 +83,56 @@ def bootstrap(
     Checks everything first that can be checked, before it makes anything. Spark starts only when there is something to
     copy or to fill. `say` gets a line per step, `progress` a bar per table. Raises CdcError.
     """
-    with source.open_connection(settings.source) as connection, ConnectClient(settings.connect.url) as client:
-        names = find_selected(connection, settings)
+    with pipeline.open_source() as connection, pipeline.open_connect() as client:
+        names = find_selected(connection, pipeline)
         if unknown := sorted(set(again) - set(names)):
             raise ConfigurationError(f"{unknown[0]} is no table of the source that is followed", "correct --again")
-        rechosen = {name: why for name, why in find_changed_choices(settings).items() if name in names}
+        rechosen = {name: why for name, why in find_changed_choices(pipeline).items() if name in names}
         for name, why in rechosen.items():
             say(f"{name} is copied again: {why}")
         again = [*dict.fromkeys([*again, *rechosen])]
-        optional = _find_optional(settings, names) - set(again)
-        tables, skipped, notices = run_preflight(settings, connection, client, names, optional)
+        optional = _find_optional(pipeline, names) - set(again)
+        tables, skipped, notices = run_preflight(pipeline, connection, client, names, optional)
         for refusal in chain.from_iterable(skipped.values()):
             say(f"not followed: {refusal}")
-        for notice in (*notices, *problems.describe_children(settings, connection, [table.name for table in tables])):
+        for notice in (*notices, *problems.describe_children(pipeline, connection, [table.name for table in tables])):
             say(str(notice))
-        _check_history(settings, connection)
+        _check_history(pipeline, connection)
         # before the lease: every step makes only missing parts, and two processes make the same ones
-        registered = prepare_capture(settings, connection, tables, say)
-        with hold_lease(settings, COPIES):
+        registered = prepare_capture(pipeline, connection, tables, say)
+        with pipeline.leases.hold(COPIES):
             # under the lease: another bootstrap may have finished the copies a moment ago
+            pipeline.look_again()
             captured = [table.name for table in tables]
-            spark = None if _has_all_copies(settings, captured) and not again else start_spark()
-            context = CopyContext(settings, connection, client, spark, captured, registered, say, progress)
-            _release_unlisted(context, delta_follower(settings), [*captured, *skipped])
+            if again or not _has_all_copies(pipeline, captured):
+                # before the followers behind the lake are opened, which it fills
+                pipeline.start_spark()
+            context = CopyContext(pipeline, connection, client, captured, registered, say, progress)
+            _release_unlisted(context, [*captured, *skipped])
             return _copy_and_fill(context, tables, again, optional)
 
 
-def _check_history(settings: PipelineSettings, connection: Connection) -> None:
+def _check_history(pipeline: Pipeline, connection: Connection) -> None:
     """Raise HistoryLostError when the log cannot go on from the lake's position. A first bootstrap has none yet."""
-    slot.check_wal_kept(slot.read_state(connection, settings.source.slot))
-    delta_follower(settings).cuts.check_capture()
-    check_history(settings)
+    slot.check_wal_kept(slot.read_state(connection, pipeline.settings.source.slot))
+    pipeline.lake_follower.cuts.check_capture()
+    check_history(pipeline)
 
 
-def _find_optional(settings: PipelineSettings, names: Sequence[TableName]) -> Set[TableName]:
+def _find_optional(pipeline: Pipeline, names: Sequence[TableName]) -> Set[TableName]:
     """The tables whose refusal does not fail the bootstrap: stopped ones, and new ones that only a pattern names."""
-    lake = delta_follower(settings)
-    new = set(names) - lake.bookmarks().keys() - set(settings.selection.names)
+    lake = pipeline.lake_follower
+    new = set(names) - lake.bookmarks().keys() - set(pipeline.settings.selection.names)
     return new | {stop.name for stop in lake.tables.stops()}
 
 
-def _release_unlisted(context: CopyContext, follower: DeltaFollower, listed: Sequence[TableName]) -> None:
+def _release_unlisted(context: CopyContext, listed: Sequence[TableName]) -> None:
     """Stop following, and capturing, the tables that the configuration no longer lists."""
+    follower = context.pipeline.lake_follower
     left_out = [name for name in follower.bookmarks() if name not in listed]
     if left_out:
         # a running `cdc follow` would go on to put them into cuts
-        with hold_lease(context.settings, context.settings.delta[0]):
+        with context.pipeline.leases.hold(context.pipeline.lake_name):
             # in this order: after a kill in between they are still followed, and the next run leaves them out
             publication.withdraw(context.connection, context.registration.publication, left_out)
             follower.release(left_out)
@@ -142,32 +140,32 @@ def _release_unlisted(context: CopyContext, follower: DeltaFollower, listed: Seq
         context.say(f"{names}: left out; followers keep its rows, and copy it anew when it is listed again")
 
 
-def _has_all_copies(settings: PipelineSettings, names: Sequence[TableName]) -> bool:
+def _has_all_copies(pipeline: Pipeline, names: Sequence[TableName]) -> bool:
     """Has every table its copy in the lake and in the followers behind it, so that Spark has nothing to do?"""
-    lake = delta_follower(settings)
-    fed = fed_followers(None, settings).items()
+    lake = pipeline.lake_follower
+    fed = pipeline.fed.items()
     if lake.position() is None:
         return False
     # the views first: a follower that holds one has no feed before
-    if not set(names) <= set(lake.bookmarks()) or find_unfilled_views(settings):
+    if not set(names) <= set(lake.bookmarks()) or find_unfilled_views(pipeline):
         return False
-    return not any(find_missing_tables(follower, feed_of(settings, name, None)) for name, follower in fed)
+    return not any(find_missing_tables(follower, pipeline.open_feed(name)) for name, follower in fed)
 
 
 def _copy_and_fill(
     context: CopyContext, tables: Sequence[Table], again: Sequence[TableName], optional: Set[TableName]
 ) -> BootstrapResult:
-    open_trouble_log(context.settings)
-    follower = delta_follower(context.settings)
+    open_trouble_log(context.pipeline.state)
+    follower = context.pipeline.lake_follower
     to_replace = [name for name in again if name in follower.bookmarks()]
     if to_replace:
         # readers keep the old rows until the new copy is there; the stream goes on with the other tables
-        with hold_lease(context.settings, context.settings.delta[0]):
+        with context.pipeline.leases.hold(context.pipeline.lake_name):
             follower.tables.stop(dict.fromkeys(to_replace, "it is to be copied again"), copy=to_replace)
-    for problem in problems.describe_stops(context.settings, follower):
+    for problem in problems.describe_stops(context.pipeline):
         context.say(str(problem))
     follower.prepare(tables)
-    copied = _copy_missing(context, follower, to_replace)
+    copied = _copy_missing(context, to_replace)
     for name in copied.refused.keys() & optional:
         context.say(f"not copied: {copied.refused[name]}")
     refusals = [refusal for name, refusal in copied.refused.items() if name not in optional]
@@ -175,16 +173,16 @@ def _copy_and_fill(
         raise TablesRefusedError(refusals or copied.refused.values())
     # after the copies, before the other followers: those are filled from a cut
     follower.first_cut(int(time.time() * 1000))
-    for problem in describe_history_problems(context.settings, follower):
+    for problem in describe_history_problems(context.pipeline):
         context.say(str(problem))
     _fill_views(context)
     loaded = _fill_followers(context)
-    fed = fed_followers(None, context.settings)
+    fed = context.pipeline.fed
     refusals += chain.from_iterable(
-        problems.describe_stops_in(context.settings, name, follower) for name, follower in fed.items()
+        problems.describe_stops_in(context.pipeline, name, follower) for name, follower in fed.items()
     )
     # the new copies are in no cut yet
-    stopped = describe_stopped_views(context.settings, find_views_over(context.settings, to_replace))
+    stopped = describe_stopped_views(context.pipeline, find_views_over(context.pipeline, to_replace))
     if refusals:
         raise TablesRefusedError([*refusals, *stopped])
     if stopped:
@@ -192,7 +190,8 @@ def _copy_and_fill(
     return BootstrapResult(copied.rows, follower.bookmarks(), loaded)
 
 
-def _copy_missing(context: CopyContext, follower: DeltaFollower, again: Sequence[TableName]) -> CopyResult:
+def _copy_missing(context: CopyContext, again: Sequence[TableName]) -> CopyResult:
+    follower = context.pipeline.lake_follower
     has = follower.bookmarks()
     missing = [name for name in context.captured if name not in has or name in again]
     state = slot.read_state(context.connection, context.registration.slot)
@@ -209,27 +208,27 @@ def _copy_missing(context: CopyContext, follower: DeltaFollower, again: Sequence
 
 def _fill_views(context: CopyContext) -> None:
     """Fill the views that were never filled, at the newest cut."""
-    settings, cut = context.settings, delta_follower(context.settings).cuts.last()
-    if cut is None or not find_unfilled_views(settings):
+    pipeline, cut = context.pipeline, context.pipeline.lake_follower.cuts.last()
+    if cut is None or not find_unfilled_views(pipeline):
         return
-    with hold_lease(settings, VIEWS):
-        keeper = open_keeper(settings, require_spark(context.spark), ChangeCache(0), context.say)
+    with pipeline.leases.hold(VIEWS):
+        keeper = open_keeper(pipeline, ChangeCache(0), context.say)
         keeper.bring(cut)
         keeper.save()
-    for name in find_unfilled_views(settings):
+    for name in find_unfilled_views(pipeline):
         context.say(f"view {name} is filled by `cdc follow`, at the next cut")
 
 
 def _fill_followers(context: CopyContext) -> dict[str, list[TableName]]:
     """Fill the followers behind the lake that are new, have lost a table, or have followed another lake."""
     loaded: dict[str, list[TableName]] = {}
-    for name, follower in fed_followers(context.spark, context.settings).items():
-        feed = feed_of(context.settings, name, context.spark)
+    for name, follower in context.pipeline.fed.items():
+        feed = context.pipeline.open_feed(name)
         missing = find_missing_tables(follower, feed)
         if missing:
             context.say(f"filling {name}")
             # its stream would fill it, too; two at once would drop each other's tables
-            with hold_lease(context.settings, name), closing(follower):
+            with context.pipeline.leases.hold(name), closing(follower):
                 if has_followed_another_lake(follower, feed):
                     context.say(f"{name} followed another lake: all of its tables are copied from this one")
                     # before the copies: after a kill in between, the next run copies all tables again

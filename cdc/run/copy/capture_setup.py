@@ -5,7 +5,6 @@ from contextlib import closing
 
 from psycopg import Connection
 
-from cdc.config.settings import PipelineSettings
 from cdc.connect.capture import connector, debezium_properties, topics
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.settings import SourceSettings
@@ -16,13 +15,13 @@ from cdc.connect.source.relation import read_shapes
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Table, TableName
 from cdc.log.clients.topics import Admin, Topic
-from cdc.run.pipeline import fed_followers
+from cdc.run.pipeline import Pipeline
 from cdc.run.tables.column_notices import describe_text_columns, describe_unsent_columns
 from cdc.run.tables.preflight import accept_tables, describe_missing_plugins, describe_skipped
 
 
 def run_preflight(
-    settings: PipelineSettings,
+    pipeline: Pipeline,
     connection: Connection,
     client: ConnectClient,
     names: Sequence[TableName],
@@ -34,21 +33,21 @@ def run_preflight(
     followers that go without, of columns that are not sent, or that a view takes for more than their text.
     Raises CdcError with every reason against the rest.
     """
-    preflight.check(connection, settings.source)
+    preflight.check(connection, pipeline.settings.source)
     connector.check_debezium(client)
     # does every follower answer? Asked now, not when it is filled: a copy may take hours before that
-    for follower in fed_followers(None, settings).values():
+    for follower in pipeline.fed.values():
         with closing(follower):
             follower.position()
     plugins = client.extensions()
-    tables, skipped = accept_tables(connection, settings, names, plugins, optional)
+    tables, skipped = accept_tables(connection, pipeline, names, plugins, optional)
     unsent = describe_unsent_columns(read_shapes(connection, [table.name for table in tables]))
-    texts = describe_text_columns(settings, tables)
-    return tables, skipped, [*describe_missing_plugins(plugins), *describe_skipped(settings, tables), *unsent, *texts]
+    texts = describe_text_columns(pipeline, tables)
+    return tables, skipped, [*describe_missing_plugins(plugins), *describe_skipped(pipeline, tables), *unsent, *texts]
 
 
 def prepare_capture(
-    settings: PipelineSettings,
+    pipeline: Pipeline,
     connection: Connection,
     tables: Sequence[Table],
     say: Callable[[str], None],
@@ -60,20 +59,20 @@ def prepare_capture(
     `is_ours`: things with these names belong to this pipeline, even if its registration is gone. Raises
     PreconditionError for a slot, publication or topic that belongs to somebody else.
     """
-    src, name = settings.source, settings.pipeline.name
+    src, name = pipeline.settings.source, pipeline.name
     names = [table.name for table in tables]
     beats, history = heartbeat_table(src).name, schema_history.history_table(src).name
     registered = registration.read_registration(connection, src, name)
-    with Admin(settings.log) as admin:
-        required = list_topics(settings, names)
+    with Admin(pipeline.settings.log) as admin:
+        required = list_topics(pipeline, names)
         is_ours = is_ours or registered is not None
         if more := topics.check(admin, required, ours=is_ours):
             say(f"more partitions than log.partitions, followed as they are: {', '.join(more)}")
         # unregistered things with these names are somebody else's: the connector would drain or alter them
         if not is_ours:
-            _check_names_free(settings, connection)
+            _check_names_free(pipeline, connection)
         registration.prepare_schema(connection, src)
-        ours = Registration(name, src.slot, src.publication, settings.log.prefix)
+        ours = Registration(name, src.slot, src.publication, pipeline.settings.log.prefix)
         # before anything else is made: after a kill, the next run knows its own things by this row
         registered = registration.register(connection, src, ours)
         # before the slot: Postgres decodes a change with the catalog of its moment, which needs the publication
@@ -85,11 +84,11 @@ def prepare_capture(
     return registered
 
 
-def list_topics(settings: PipelineSettings, tables: Sequence[TableName]) -> list[Topic]:
+def list_topics(pipeline: Pipeline, tables: Sequence[TableName]) -> list[Topic]:
     """The topics of the pipeline's capture, of these tables. Raises PreconditionError when two would share one."""
-    src, messages = settings.source, debezium_properties.sends_messages(settings.connect)
+    src, messages = pipeline.settings.source, debezium_properties.sends_messages(pipeline.settings.connect)
     beats, history = heartbeat_table(src).name, schema_history.history_table(src).name
-    return topics.required_topics(settings.log, tables, beats, history, messages=messages)
+    return topics.required_topics(pipeline.settings.log, tables, beats, history, messages=messages)
 
 
 def _install_triggers(connection: Connection, source: SourceSettings, say: Callable[[str], None]) -> None:
@@ -105,8 +104,8 @@ def _install_triggers(connection: Connection, source: SourceSettings, say: Calla
     )
 
 
-def _check_names_free(settings: PipelineSettings, connection: Connection) -> None:
-    src = settings.source
+def _check_names_free(pipeline: Pipeline, connection: Connection) -> None:
+    src = pipeline.settings.source
     if slot.read_state(connection, src.slot):
         raise PreconditionError(
             f"slot {src.slot} is there already and is not this pipeline's", "choose another source.slot, or drop it"

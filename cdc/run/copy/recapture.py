@@ -13,12 +13,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from psycopg import Connection
-from pyspark.sql import SparkSession
 
-from cdc.config.settings import PipelineSettings
 from cdc.connect.capture import connector, topics
 from cdc.connect.capture.connect_client import ConnectClient
-from cdc.connect.source import connection as source
 from cdc.connect.source import publication, registration, slot
 from cdc.connect.source.catalog import TablesRefusedError
 from cdc.connect.source.heartbeat import heartbeat_table
@@ -26,15 +23,14 @@ from cdc.connect.source.schema_history import history_table
 from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.core.position import Bookmark, LogStart, Lsn, Offsets
 from cdc.core.table import Table, TableName
-from cdc.log.clients.reader import Reader
 from cdc.log.clients.topics import Admin
 from cdc.log.names import change_topic, transaction_topic
 from cdc.progress import Progress
 from cdc.run.copy import snapshot_copy as copies
 from cdc.run.copy.capture_setup import list_topics, prepare_capture, run_preflight
 from cdc.run.copy.snapshot_copy import CopyContext, CopyResult
-from cdc.run.lease import COPIES, hold_lease
-from cdc.run.pipeline import delta_follower
+from cdc.run.lease import COPIES
+from cdc.run.pipeline import Pipeline
 from cdc.run.tables.preflight import merge_refusals
 from cdc.run.tables.selection import find_selected
 from cdc.sinks.lake.follower import DeltaFollower
@@ -73,58 +69,62 @@ class RecaptureResult:
     lsn: Lsn
 
 
-def plan_recapture(settings: PipelineSettings) -> RecapturePlan:
+def plan_recapture(pipeline: Pipeline) -> RecapturePlan:
     """Plan a recapture; changes nothing. Raises CdcError when it is not possible."""
-    with source.open_connection(settings.source) as connection, ConnectClient(settings.connect.url) as client:
-        tables, refused = _accept_tables(settings, connection, client)
+    with pipeline.open_source() as connection, pipeline.open_connect() as client:
+        tables, refused = _accept_tables(pipeline, connection, client)
         rows = _estimate_rows(connection, [table.name for table in tables])
-        _check_setup(settings, connection, tables)
-    return RecapturePlan(rows, refused, settings.source.slot, settings.connect.connector, f"{settings.log.prefix}.*")
+        _check_setup(pipeline, connection, tables)
+    return RecapturePlan(
+        rows,
+        refused,
+        pipeline.settings.source.slot,
+        pipeline.settings.connect.connector,
+        f"{pipeline.settings.log.prefix}.*",
+    )
 
 
-def recapture(
-    settings: PipelineSettings, start_spark: Callable[[], SparkSession], say: Say, progress: Progress
-) -> RecaptureResult:
+def recapture(pipeline: Pipeline, say: Say, progress: Progress) -> RecaptureResult:
     """Start the capture anew, and copy all tables again.
 
     Raises CdcError when it is not possible, as far as can be known before anything is dropped. Raises RefusedError
     while somebody follows the lake on this machine.
     """
     with (
-        hold_lease(settings, settings.delta[0]),
-        hold_lease(settings, COPIES),
-        source.open_connection(settings.source) as connection,
-        ConnectClient(settings.connect.url) as client,
+        pipeline.leases.hold(pipeline.lake_name),
+        pipeline.leases.hold(COPIES),
+        pipeline.open_source() as connection,
+        pipeline.open_connect() as client,
     ):
-        follower = delta_follower(settings)
+        # what the plan has read may be older than the leases
+        pipeline.look_again()
+        follower = pipeline.lake_follower
         if follower.position() is None:
             raise HistoryLostError("the lake has no copy yet", "run `cdc bootstrap`")
-        tables, _ = _accept_tables(settings, connection, client)
+        tables, _ = _accept_tables(pipeline, connection, client)
         # before anything is dropped: a Spark that does not start leaves the pipeline as it was
-        spark = start_spark()
+        pipeline.start_spark()
         # again: they may have changed since the plan
-        _check_setup(settings, connection, tables)
+        _check_setup(pipeline, connection, tables)
         # from here on nobody follows on from the old position, even if this process is killed
         number = follower.cuts.begin_capture()
-        _drop_old_capture(settings, connection, client, say)
+        _drop_old_capture(pipeline, connection, client, say)
         # with the connector stopped: a running one would write into a topic that is being deleted
-        _remake_ordering_topics(settings, say)
-        registered = prepare_capture(settings, connection, tables, say, is_ours=True)
-        start = _read_ordering_ends(settings)
-        context = CopyContext(
-            settings, connection, client, spark, [table.name for table in tables], registered, say, progress
-        )
+        _remake_ordering_topics(pipeline, say)
+        registered = prepare_capture(pipeline, connection, tables, say, is_ours=True)
+        start = _read_ordering_ends(pipeline)
+        context = CopyContext(pipeline, connection, client, [table.name for table in tables], registered, say, progress)
         pending = _PendingCopies()
         copied = copies.copy_with_restarts(context, copies.copy_on_pipeline_slot, pending, context.captured)
         return _swap_copies(follower, pending, copied, start, number)
 
 
 def _accept_tables(
-    settings: PipelineSettings, connection: Connection, client: ConnectClient
+    pipeline: Pipeline, connection: Connection, client: ConnectClient
 ) -> tuple[list[Table], Sequence[PreconditionError]]:
     """The tables that can be captured, and the reasons against others. Raises TablesRefusedError when none can."""
-    names = find_selected(connection, settings)
-    tables, refused, _ = run_preflight(settings, connection, client, names, optional=set(names))
+    names = find_selected(connection, pipeline)
+    tables, refused, _ = run_preflight(pipeline, connection, client, names, optional=set(names))
     refusals = [merge_refusals(reasons) for reasons in refused.values()]
     if not tables:
         raise TablesRefusedError(refusals)
@@ -144,44 +144,47 @@ def _estimate_rows(connection: Connection, names: Sequence[TableName]) -> dict[T
     return {name: int(row[0]) if row else 0 for name, row in found.items()}
 
 
-def _drop_old_capture(settings: PipelineSettings, connection: Connection, client: ConnectClient, say: Say) -> None:
+def _drop_old_capture(pipeline: Pipeline, connection: Connection, client: ConnectClient, say: Say) -> None:
     """Stop the connector, then drop its slot. In the other order the connector would fail, and report that."""
-    name = settings.connect.connector
+    name = pipeline.settings.connect.connector
     connector.halt(client, name)
-    slot.drop(connection, settings.source.slot)
-    say(f"connector {name} stopped, slot {settings.source.slot} dropped")
+    slot.drop(connection, pipeline.settings.source.slot)
+    say(f"connector {name} stopped, slot {pipeline.settings.source.slot} dropped")
 
 
-def _check_setup(settings: PipelineSettings, connection: Connection, tables: Sequence[Table]) -> None:
+def _check_setup(pipeline: Pipeline, connection: Connection, tables: Sequence[Table]) -> None:
     """Raise PreconditionError for what `prepare_capture` would refuse, behind the slot that is dropped before it."""
-    registration.read_registration(connection, settings.source, settings.pipeline.name)
-    publication.check_whole(connection, settings.source.publication)
-    wanted = list_topics(settings, [table.name for table in tables])
-    with Admin(settings.log) as admin:
+    registration.read_registration(connection, pipeline.settings.source, pipeline.name)
+    publication.check_whole(connection, pipeline.settings.source.publication)
+    wanted = list_topics(pipeline, [table.name for table in tables])
+    with Admin(pipeline.settings.log) as admin:
         present = admin.topics([topic.name for topic in wanted])
     split = topics.find_split(wanted, present)
     topics.check_present([topic for topic in wanted if topic.name not in split], present, ours=True)
 
 
-def _remake_ordering_topics(settings: PipelineSettings, say: Say) -> None:
+def _remake_ordering_topics(pipeline: Pipeline, say: Say) -> None:
     """Make topics anew that must have one partition, for their order, and to which somebody has added more."""
-    wanted = list_topics(settings, [])
-    with Admin(settings.log) as admin:
+    wanted = list_topics(pipeline, [])
+    with Admin(pipeline.settings.log) as admin:
         split = topics.find_split(wanted, admin.topics([topic.name for topic in wanted]))
         admin.delete_wholly(split)
     if split:
         say(f"made anew, since they have more than one partition: {', '.join(split)}")
 
 
-def _read_ordering_ends(settings: PipelineSettings) -> tuple[int, Offsets]:
+def _read_ordering_ends(pipeline: Pipeline) -> tuple[int, Offsets]:
     """The ends of the transaction topic, and of those that no copy has a bookmark for: the new capture writes behind.
 
     A source that was put back gives out its transaction ids again: older heartbeats may have those of new ones.
     """
-    names = heartbeat_table(settings.source).name, history_table(settings.source).name
-    order, changes = transaction_topic(settings.log.prefix), [change_topic(settings.log.prefix, name) for name in names]
+    names = heartbeat_table(pipeline.settings.source).name, history_table(pipeline.settings.source).name
+    order, changes = (
+        transaction_topic(pipeline.settings.log.prefix),
+        [change_topic(pipeline.settings.log.prefix, name) for name in names],
+    )
     # including uncommitted messages: the new task ends the old one's open transaction, and writes behind it
-    with Reader(settings.log, committed=False) as reader:
+    with pipeline.open_log(committed=False) as reader:
         ends = reader.end([order, *changes])
     return ends[order].get(0, 0), {topic: ends[topic] for topic in changes}
 

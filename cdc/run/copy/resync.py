@@ -9,11 +9,8 @@ from dataclasses import dataclass, replace
 
 import psycopg
 from psycopg import Connection
-from pyspark.sql import SparkSession
 
-from cdc.config.settings import PipelineSettings
 from cdc.connect.capture import connector, topics
-from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.source import connection as source
 from cdc.connect.source import heartbeat, publication, schema_history
 from cdc.core.errors import CdcError
@@ -32,8 +29,8 @@ from cdc.run.copy.snapshot_copy import (
     copy_with_restarts,
     start_capture,
 )
-from cdc.run.lease import COPIES, hold_lease
-from cdc.run.pipeline import delta_follower
+from cdc.run.lease import COPIES
+from cdc.run.pipeline import Pipeline
 from cdc.run.spark.errors import to_cdc_error
 from cdc.run.tables.preflight import check_tables, describe_skipped
 from cdc.run.tables.selection import find_uncopied, list_followed
@@ -41,26 +38,28 @@ from cdc.sinks.lake.follower import DeltaFollower
 
 
 def resync_tables(
-    settings: PipelineSettings,
-    spark: SparkSession,
+    pipeline: Pipeline,
     say: Callable[[str], None],
     progress: Progress,
     names: Collection[TableName],
 ) -> ResyncResult:
-    """Copy these tables as they are in the source now. Raises CdcError when none of them can be copied."""
+    """Copy these tables as they are in the source now. Raises CdcError when none of them can be copied.
+
+    `pipeline`: opened for this copy alone.
+    """
     with (
-        hold_lease(settings, COPIES),
-        source.open_connection(settings.source) as connection,
-        ConnectClient(settings.connect.url) as client,
-        closing(delta_follower(settings)) as follower,
+        pipeline.leases.hold(COPIES),
+        pipeline.open_source() as connection,
+        pipeline.open_connect() as client,
+        closing(pipeline.lake_follower) as follower,
     ):
-        wanted = _sort_names(settings, connection, follower, names)
+        wanted = _sort_names(pipeline, connection, follower, names)
         if not wanted.to_copy:
             return ResyncResult(wanted.done, wanted.obsolete, None)
         # the connector goes on with these, whether the new tables are accepted or not
-        others = sorted({*list_followed(settings, follower)} - {*wanted.to_copy})
-        registered = check_source(settings, connection)
-        context = CopyContext(settings, connection, client, spark, others, registered, say, progress)
+        others = sorted({*list_followed(pipeline)} - {*wanted.to_copy})
+        registered = check_source(pipeline, connection)
+        context = CopyContext(pipeline, connection, client, others, registered, say, progress)
         tried = _copy_or_explain(context, follower, wanted.to_copy)
     # without the lease: whoever hears of a copy may start another
     for line in tried.lines:
@@ -87,13 +86,13 @@ class _Tried:
 
 
 def _sort_names(
-    settings: PipelineSettings, connection: Connection, follower: DeltaFollower, names: Collection[TableName]
+    pipeline: Pipeline, connection: Connection, follower: DeltaFollower, names: Collection[TableName]
 ) -> _Wanted:
     # An earlier try that was cut off, or a bootstrap, has copied these. A second copy would replace rows that the
     # stream has applied since, above the second copy's snapshot.
     done = frozenset(names).intersection(follower.tables.select(*ACTIVE))
-    new = frozenset(names) - {*follower.bookmarks(), *settings.selection.names}
-    obsolete = new - find_uncopied(connection, settings, follower)
+    new = frozenset(names) - {*follower.bookmarks(), *pipeline.settings.selection.names}
+    obsolete = new - find_uncopied(connection, pipeline)
     return _Wanted(sorted(set(names) - obsolete - done), done, obsolete)
 
 
@@ -108,7 +107,7 @@ def _copy_or_explain(context: CopyContext, follower: DeltaFollower, names: Seque
         return _Tried(committed, _explain_failure(context, error), lines)
     lines = [f"{_describe_done(name, known)}: {format_count(rows, 'row')} copied" for name, rows in result.rows.items()]
     copied = [table.table for name, table in follower.tables.all().items() if name in result.rows]
-    lines += map(str, describe_skipped(context.settings, copied))
+    lines += map(str, describe_skipped(context.pipeline, copied))
     return _Tried(frozenset(result.rows), failure or next(iter(result.refused.values()), None), lines)
 
 
@@ -116,8 +115,8 @@ def _copy_acceptable(
     context: CopyContext, follower: DeltaFollower, names: Sequence[TableName]
 ) -> tuple[CopyResult, CdcError | None]:
     """Copy those of these tables that can be followed as they are now; also returns why the first other one cannot."""
-    settings, client, capture = context.settings, context.client, context.settings.connect.connector
-    tables, refusals = check_tables(context.connection, settings, names, client.extensions(), context.captured)
+    pipeline, client, capture = context.pipeline, context.client, context.pipeline.settings.connect.connector
+    tables, refusals = check_tables(context.connection, pipeline, names, client.extensions(), context.captured)
     accepted = [table for table in tables if table.name not in refusals]
     if connector.failure(client, capture) and connector.captures(client, capture, names):
         # it may have failed at one of these tables: without them, it goes on behind their changes in the log
@@ -129,19 +128,19 @@ def _copy_acceptable(
 
 
 def _publish_and_copy(context: CopyContext, follower: DeltaFollower, tables: Sequence[Table]) -> CopyResult:
-    settings, names = context.settings, [table.name for table in tables]
+    pipeline, names = context.pipeline, [table.name for table in tables]
     # a table that was dropped and made again has left the publication
-    publication.publish(context.connection, settings.source.publication, names)
-    schema_history.note_published(context.connection, settings.source, names)
-    with Admin(settings.log) as admin:
-        topics.ensure(admin, topics.change_topics(settings.log, names))
+    publication.publish(context.connection, pipeline.settings.source.publication, names)
+    schema_history.note_published(context.connection, pipeline.settings.source, names)
+    with Admin(pipeline.settings.log) as admin:
+        topics.ensure(admin, topics.change_topics(pipeline.settings.log, names))
     follower.prepare(tables)
     start_capture(context)
     result = copy_with_restarts(context, copy_on_temporary_slot, follower, names)
     # The copies join with the next transaction: this one, so that an idle source need not wait for its heartbeat. On a
     # new session: the context's was silent for as long as the copies took, and may have ended.
-    with source.open_connection(settings.source) as connection:
-        heartbeat.write_heartbeat(connection, settings.source, settings.pipeline.name, "copied again")
+    with pipeline.open_source() as connection:
+        heartbeat.write_heartbeat(connection, pipeline.settings.source, pipeline.name, "copied again")
     return result
 
 
@@ -149,7 +148,7 @@ def _explain_failure(context: CopyContext, error: Exception) -> CdcError:
     if isinstance(error, CdcError):
         return error
     if isinstance(error, psycopg.Error):
-        return source.explain(context.settings.source, context.connection, error)
+        return source.explain(context.pipeline.settings.source, context.connection, error)
     return to_cdc_error("the copy", error)
 
 

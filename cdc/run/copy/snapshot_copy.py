@@ -6,10 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from psycopg import Connection
-from pyspark.sql import SparkSession
 
-from cdc.columns.spark_tasks import require_spark
-from cdc.config.settings import PipelineSettings
 from cdc.connect.capture import connector, debezium_properties, probe
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.source import catalog, slot
@@ -22,7 +19,7 @@ from cdc.core.table import Table, TableName
 from cdc.log.clients.reader import read_written_ends
 from cdc.log.names import change_topic, transaction_topic
 from cdc.progress import SPARKS_ROWS, Progress
-from cdc.run.pipeline import lake_of
+from cdc.run.pipeline import Pipeline
 from cdc.run.spark.errors import translate_errors
 from cdc.run.spark.job_progress import track_job
 from cdc.sinks.lake.table.load import CopiedFiles, LakeCopyWriter, prepare_folder
@@ -37,10 +34,9 @@ STARTS = 5
 class CopyContext:
     """The connections and settings of one copy. `captured`: all tables that the connector is to send."""
 
-    settings: PipelineSettings
+    pipeline: Pipeline
     connection: Connection
     client: ConnectClient
-    spark: SparkSession | None
     captured: Sequence[TableName]
     registration: Registration
     say: Callable[[str], None]
@@ -83,7 +79,7 @@ def copy_with_restarts(
         # without the tables of earlier tries: a stream may have followed them beyond the next snapshot already
         names_left = copied.remaining(names)
         try:
-            tables = catalog.read_tables(context.connection, names_left, context.settings.source.choices)
+            tables = catalog.read_tables(context.connection, names_left, context.pipeline.settings.source.choices)
             copy(context, follower, tables, copied)
             return copied
         except TableRewrittenError as rewritten:
@@ -154,7 +150,7 @@ def _open_snapshot(
     names = [table.name for table in tables]
     # before the slot: a rewrite in between changes the file, and the snapshot would show an empty table
     before = files(context.connection, names)
-    src, log = context.settings.source, context.settings.log
+    src, log = context.pipeline.settings.source, context.pipeline.settings.log
     topics = {name: change_topic(log.prefix, name) for name in names}
     # before the slot, too: what the log has by now is in the snapshot, whatever the slot waits for
     ends = read_written_ends(log, transaction_topic(log.prefix), [*topics.values()])
@@ -188,7 +184,7 @@ def start_capture(context: CopyContext, *, anew: bool = False) -> None:
 
     `anew`: forget the offsets of an earlier connector of this name, since the slot was just created.
     """
-    s = context.settings
+    s = context.pipeline.settings
     keys = catalog.find_other_keys(context.connection, context.captured, s.source.choices.keys)
     texts = s.source.choices.list_texts(context.captured)
     captured = debezium_properties.CapturedTables(
@@ -202,7 +198,7 @@ def start_capture(context: CopyContext, *, anew: bool = False) -> None:
     done = "started" if anew else connector.start(context.client, s.connect.connector, config)
     if done:
         context.say(f"connector {s.connect.connector} {done}")
-    proof = probe.Capture(s.source, s.log, context.client, s.connect.connector, s.pipeline.name)
+    proof = probe.Capture(s.source, s.log, context.client, s.connect.connector, context.pipeline.name)
     if done := probe.wait_until_captured(context.connection, proof):
         context.say(done)
 
@@ -216,9 +212,9 @@ def _copy_tables(
 ) -> None:
     keeper = snapshot.keeper
     readers = SnapshotSource(
-        source.conninfo(context.settings.source, context.connection.info.server_version), keeper.snapshot
+        source.conninfo(context.pipeline.settings.source, context.connection.info.server_version), keeper.snapshot
     )
-    spark, rows, lake = require_spark(context.spark), keeper.estimated_rows, lake_of(context.settings)
+    spark, rows, lake = context.pipeline.spark, keeper.estimated_rows, context.pipeline.lake
     for table in tables:
         try:
             storage = prepare_folder(lake, table.name)

@@ -9,26 +9,22 @@ from contextlib import suppress
 
 from psycopg import Connection
 
-from cdc.config.settings import PipelineSettings
-from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.capture.connector_state import ConnectorState, look_up
 from cdc.connect.capture.observation import CaptureObserver
 from cdc.connect.capture.progress import SILENT_SECONDS, CaptureTroubleError, Standstill
 from cdc.connect.capture.trouble import find_trouble
-from cdc.connect.source import connection as source
 from cdc.connect.source import publication
 from cdc.core.errors import CdcError, HistoryLostError, UnreachableError
 from cdc.core.position import Lsn
 from cdc.core.table import TableName
-from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import last_end
 from cdc.run.capture.continuity import check_source
 from cdc.run.capture.progress_check import REPAIR_SECONDS
 from cdc.run.copy.resync_queue import ResyncQueue
 from cdc.run.follow.stop_requests import StopRequests
-from cdc.run.lease import COPIES, is_lease_held
-from cdc.run.pipeline import delta_follower
+from cdc.run.lease import COPIES
+from cdc.run.pipeline import Pipeline
 from cdc.run.tables import problems
 from cdc.run.tables.schema_check import find_changed_tables, find_unlogged_changes, read_followed_tables
 from cdc.run.tables.selection import find_new_tables
@@ -43,20 +39,18 @@ class CaptureMonitor:
 
     def __init__(
         self,
-        settings: PipelineSettings,
+        pipeline: Pipeline,
         target: Lsn | None,
         say: Callable[[str], None],
         stops: StopRequests,
         resyncs: ResyncQueue,
     ) -> None:
-        self._settings = settings
+        self._pipeline = pipeline
         self._stops = stops
         self._resyncs = resyncs
-        # opened once: a look every few seconds at all tables of a lake would cost more than following it
-        self._lake = delta_follower(settings)
         self._target = target
         self._say = say
-        self._look = CaptureObserver(settings.source, settings.log, settings.pipeline.name)
+        self._look = CaptureObserver(pipeline.settings.source, pipeline.settings.log, pipeline.name)
         self._last_kind: str | None = None
         self._left_out = set[str]()
         self._last_idle: str | None = None
@@ -78,7 +72,7 @@ class CaptureMonitor:
         if self._target is None or self._has_reached(self._target):
             return None
         # a new copy of a table starts the capture, too
-        is_repaired = self._resyncs.is_pending or is_lease_held(self._settings, COPIES)
+        is_repaired = self._resyncs.is_pending or self._pipeline.leases.is_held(COPIES)
         return None if is_repaired or self._may_be_repaired_elsewhere(failed) else failed
 
     def _is_final(self, failed: CdcError) -> bool:
@@ -94,20 +88,20 @@ class CaptureMonitor:
         # lost history is repaired by a recapture only, never by a copy of some tables
         is_lost = isinstance(failed, HistoryLostError)
         may_be = not self._resyncs.is_here and not is_lost and is_early
-        return may_be and is_lease_held(self._settings, self._settings.delta[0])
+        return may_be and self._pipeline.leases.is_held(self._pipeline.lake_name)
 
     def _check_schema(self) -> None:
         """Request stops of changed tables, and copies of new ones."""
-        self._stop(find_unlogged_changes(self._settings))
-        self._resyncs.request(find_new_tables(self._settings, self._lake))
+        self._stop(find_unlogged_changes(self._pipeline))
+        self._resyncs.request(find_new_tables(self._pipeline))
 
     def _stop(self, failures: Mapping[TableName, CdcError]) -> None:
         self._stops.request({name: failure.what for name, failure in failures.items()})
 
     def _check_capture(self) -> None:
-        src = self._settings.source
-        with source.open_connection(src) as connection:
-            check_source(self._settings, connection)
+        src = self._pipeline.settings.source
+        with self._pipeline.open_source() as connection:
+            check_source(self._pipeline, connection)
             # somebody may have altered the publication: rows that it leaves out are lost to the log
             publication.check_whole(connection, src.publication)
             self._report_children(connection)
@@ -116,8 +110,8 @@ class CaptureMonitor:
             with suppress(UnreachableError):
                 still = self._look.glance(connection)
             try:
-                with ConnectClient(self._settings.connect.url) as client:
-                    state = look_up(client, self._settings.connect.connector)
+                with self._pipeline.open_connect() as client:
+                    state = look_up(client, self._pipeline.settings.connect.connector)
             except UnreachableError as silent:
                 raise still.error(silent) if still else silent from None
             self._check_connector(connection, state)
@@ -126,29 +120,29 @@ class CaptureMonitor:
 
     def _report_children(self, connection: Connection) -> None:
         """Say once which tables inherit from a followed one, and are not followed: somebody may have made one."""
-        sent = publication.read_publication(connection, self._settings.source.publication) or ()
-        names = sorted(name for name in sent if name in self._settings.selection)
-        for error in problems.describe_children(self._settings, connection, names):
+        sent = publication.read_publication(connection, self._pipeline.settings.source.publication) or ()
+        names = sorted(name for name in sent if name in self._pipeline.settings.selection)
+        for error in problems.describe_children(self._pipeline, connection, names):
             if str(error) not in self._left_out:
                 self._left_out.add(str(error))
                 self._say(str(error))
 
     def _check_connector(self, connection: Connection, state: ConnectorState) -> None:
-        failed, before = find_trouble(connection, self._settings.source, state), self._last_idle
+        failed, before = find_trouble(connection, self._pipeline.settings.source, state), self._last_idle
         self._last_idle = str(failed) if failed and state.failure is None else None
         if failed is None:
             return
         if state.failure is not None:
             # Debezium decodes every row by the table's current types, and fails at rows written before a type changed.
             # So the changed tables are copied again; the capture starts behind their old rows.
-            self._stop(find_changed_tables(self._settings, also_widened=False) or self._find_named(failed))
+            self._stop(find_changed_tables(self._pipeline, also_widened=False) or self._find_named(failed))
         # a bootstrap stops the connector for a moment: only a state that two checks see is an error
         if state.failure is not None or before == self._last_idle:
             raise self._look.since(connection, failed)
 
     def _find_named(self, failed: CdcError) -> dict[TableName, CdcError]:
         """The tables named in a failure. The capture may have read a schema change that was undone since."""
-        names = [table.name for table in read_followed_tables(self._settings) if f"{table.name}'" in failed.what]
+        names = [table.name for table in read_followed_tables(self._pipeline) if f"{table.name}'" in failed.what]
         return {name: CdcError(f"the capture failed at it ({failed.what})") for name in names}
 
     @staticmethod
@@ -162,8 +156,8 @@ class CaptureMonitor:
     def _has_reached(self, target: Lsn) -> bool:
         """Does the log hold this LSN? True for a log that does not answer: the streams report that."""
         try:
-            with Reader(self._settings.log) as reader:
-                end = last_end(reader, transaction_topic(self._settings.log.prefix))
+            with self._pipeline.open_log() as reader:
+                end = last_end(reader, transaction_topic(self._pipeline.settings.log.prefix))
         except UnreachableError:
             return True
         return end is not None and end.lsn >= target

@@ -7,9 +7,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import chain
 
-from pyspark.sql import SparkSession
-
-from cdc.config.settings import VIEWS, PipelineSettings
+from cdc.config.settings import VIEWS
 from cdc.connect.source import connection as source
 from cdc.connect.source import heartbeat
 from cdc.core.errors import CdcError, IncompleteError, PreconditionError, RefusedError, UnreachableError
@@ -21,8 +19,8 @@ from cdc.run.follow.stop_reports import StopReports
 from cdc.run.follow.stop_requests import StopRequests
 from cdc.run.kept_histories import describe_stopped_histories
 from cdc.run.kept_views import describe_stopped_views, find_unfilled_views
-from cdc.run.lease import Lease, hold_lease
-from cdc.run.pipeline import delta_follower, fed_followers
+from cdc.run.lease import Lease
+from cdc.run.pipeline import Pipeline
 from cdc.run.shutdown import stop_on_signals
 from cdc.run.spark.arenas import limit_arenas
 from cdc.run.spark.errors import check_spark
@@ -38,8 +36,7 @@ LOOK_SECONDS = 10.0
 
 
 def follow(
-    settings: PipelineSettings,
-    start_spark: Callable[[], SparkSession],
+    pipeline: Pipeline,
     names: Sequence[str],
     say: Say,
     *,
@@ -56,33 +53,37 @@ def follow(
     Raises the first failure once all streams have ended. With `until_caught_up`, raises IncompleteError when
     everything has caught up except stopped tables or held keys.
     """
-    # this process reads many messages for long
-    relax_gc()
-    limit_arenas()
+    _tune_process()
     stopping = stopping or threading.Event()
     with ExitStack() as held:
         # before all checks: no other writer may change the facts behind them
-        leases = {name: held.enter_context(hold_lease(settings, name)) for name in names}
-        check_log(settings)
-        if until_caught_up:
-            _check_lake_followed(settings, names)
-        stops, resyncs = StopRequests(), ResyncQueue(is_here=settings.delta[0] in names)
+        leases = {name: held.enter_context(pipeline.leases.hold(name)) for name in names}
+        _check_lake(pipeline, names, until_caught_up=until_caught_up)
+        stops, resyncs = StopRequests(), ResyncQueue(is_here=pipeline.lake_name in names)
         reports = StopReports(say, resyncs)
-        _check_source(settings, say, stops, resyncs, reports)
-        _say_text_columns(settings, say)
+        _check_source(pipeline, say, stops, resyncs, reports)
+        _say_text_columns(pipeline, say)
         # after the checks, so that a refused start writes nothing into the source
-        target = mark_source_end(settings) if until_caught_up else None
-        monitor = CaptureMonitor(settings, target, say, stops, resyncs)
+        target = mark_source_end(pipeline) if until_caught_up else None
+        monitor = CaptureMonitor(pipeline, target, say, stops, resyncs)
         context = FollowContext(target, say, stops, resyncs, reports, leases)
-        streams = ProcessStreams(settings, names, start_spark(), stopping, context)
-        if settings.delta[0] in names:
+        pipeline.start_spark()
+        streams = ProcessStreams(pipeline, names, stopping, context)
+        if pipeline.lake_name in names:
             held.enter_context(run_resyncs(resyncs, streams.resync, say))
         held.enter_context(stop_on_signals(stopping, say))
         say(f"following: {', '.join(names)}")
         failures = _run_streams(streams, names, partial(_find_fatal, monitor, leases.values()), stopping)
     _raise_first(failures)
     if until_caught_up:
-        _raise_first([_find_incomplete(settings, names)])
+        pipeline.look_again()
+        _raise_first([_find_incomplete(pipeline, names)])
+
+
+def _tune_process() -> None:
+    # this process reads many messages for long
+    relax_gc()
+    limit_arenas()
 
 
 def _run_streams(
@@ -102,15 +103,15 @@ def _raise_first(failures: Sequence[CdcError | None]) -> None:
         raise failure
 
 
-def _find_incomplete(settings: PipelineSettings, names: Sequence[str]) -> CdcError | None:
+def _find_incomplete(pipeline: Pipeline, names: Sequence[str]) -> CdcError | None:
     """The tables and keys that have not caught up, and will not without help."""
-    lake, fed = delta_follower(settings), fed_followers(None, settings)
+    lake, fed = pipeline.lake_follower, pipeline.fed
     held = [
         problems.describe_blocked_keys(name, *counts) for name, counts in sorted(lake.letters.count_blocked().items())
     ]
-    behind = [problems.describe_stops_in(settings, name, fed[name]) for name in names if name in fed]
-    views = describe_stopped_views(settings) if VIEWS in names else []
-    stops = [*problems.describe_stops(settings, lake), *describe_stopped_histories(settings, lake)]
+    behind = [problems.describe_stops_in(pipeline, name, fed[name]) for name in names if name in fed]
+    views = describe_stopped_views(pipeline) if VIEWS in names else []
+    stops = [*problems.describe_stops(pipeline), *describe_stopped_histories(pipeline)]
     incomplete = [*stops, *views, *chain.from_iterable(behind), *held]
     return IncompleteError(incomplete) if incomplete else None
 
@@ -136,48 +137,54 @@ def _wait_for_streams(
 
 
 def _check_source(
-    settings: PipelineSettings, say: Say, stops: StopRequests, resyncs: ResyncQueue, reports: StopReports
+    pipeline: Pipeline, say: Say, stops: StopRequests, resyncs: ResyncQueue, reports: StopReports
 ) -> None:
     """Request the stops and copies that the source asks for now. A source that does not answer is only reported, since
     followers read the log."""
-    lake = delta_follower(settings)
+    lake = pipeline.lake_follower
     reports.note(lake.tables.stops())
-    stops.request(find_changed_choices(settings))
-    for problem in problems.describe_stops(settings, lake):
+    stops.request(find_changed_choices(pipeline))
+    for problem in problems.describe_stops(pipeline):
         say(str(problem))
     try:
-        check_history(settings)
-        stops.request({name: failure.what for name, failure in find_unlogged_changes(settings).items()})
-        resyncs.request(find_new_tables(settings, lake))
+        check_history(pipeline)
+        stops.request({name: failure.what for name, failure in find_unlogged_changes(pipeline).items()})
+        resyncs.request(find_new_tables(pipeline))
     except UnreachableError as error:
         say(f"following what the log has; {error.what}")
 
 
-def _say_text_columns(settings: PipelineSettings, say: Say) -> None:
+def _say_text_columns(pipeline: Pipeline, say: Say) -> None:
     """Say what new views take for more than its text: of the others, the bootstrap has said it."""
-    if new := find_unfilled_views(settings):
-        for notice in describe_text_columns(settings, read_followed_tables(settings), new):
+    if new := find_unfilled_views(pipeline):
+        for notice in describe_text_columns(pipeline, read_followed_tables(pipeline), new):
             say(str(notice))
 
 
-def mark_source_end(settings: PipelineSettings) -> Lsn:
+def mark_source_end(pipeline: Pipeline) -> Lsn:
     """Write heartbeats behind everything committed now; a follower at or above the returned LSN has all of it."""
-    with source.open_connection(settings.source) as connection:
+    with pipeline.open_source() as connection:
         # its commit flushes earlier asynchronous commits, so the LSN read next, the end as written, covers them
-        heartbeat.write_heartbeat(connection, settings.source, settings.pipeline.name, "caught up?")
+        heartbeat.write_heartbeat(connection, pipeline.settings.source, pipeline.name, "caught up?")
         now = source.current_lsn(connection)
         # commits above that LSN: on an idle source no position would ever pass it
-        heartbeat.write_heartbeat(connection, settings.source, settings.pipeline.name, "caught up!")
+        heartbeat.write_heartbeat(connection, pipeline.settings.source, pipeline.name, "caught up!")
     return now
 
 
-def _check_lake_followed(settings: PipelineSettings, names: Sequence[str]) -> None:
+def _check_lake(pipeline: Pipeline, names: Sequence[str], *, until_caught_up: bool) -> None:
+    check_log(pipeline)
+    if until_caught_up:
+        _check_lake_followed(pipeline, names)
+
+
+def _check_lake_followed(pipeline: Pipeline, names: Sequence[str]) -> None:
     """Raise PreconditionError when nobody follows the lake: the followers behind it would wait for ever."""
-    lake = settings.delta[0]
+    lake = pipeline.lake_name
     if lake in names:
         return
     # a lease that can be taken is held by nobody
-    with suppress(RefusedError), hold_lease(settings, lake):
+    with suppress(RefusedError), pipeline.leases.hold(lake):
         raise PreconditionError(
             f"{', '.join(names)} cannot catch up: nobody follows {lake}, which feeds them",
             f"run `cdc follow`, or add --follower {lake}",

@@ -1,21 +1,17 @@
-"""The streams of one process: builds each from the settings, keeps it going, and reports its problems and progress."""
+"""The streams of one process: builds each from the pipeline, keeps it going, and reports its problems and progress."""
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
-from pyspark.sql import SparkSession
-
-from cdc.config.settings import VIEWS, PipelineSettings
+from cdc.config.settings import VIEWS
 from cdc.connect.capture.debezium_properties import placeholder
 from cdc.core.errors import CdcError, RefusedError
 from cdc.core.plural import format_count
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import TableName
-from cdc.log.clients.reader import Reader
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.confirmed import ConfirmedLsns
 from cdc.log.transaction_reader import TransactionReader
@@ -33,10 +29,10 @@ from cdc.run.follow.schema_changes import SchemaChanges
 from cdc.run.follow.stop_reports import StopReports
 from cdc.run.follow.stop_requests import StopRequests
 from cdc.run.follow.streams import BatchProgress, ProblemReporter, SparkStream, Stream, StreamRunner
-from cdc.run.follow.view_stream import maintain_views, open_view_stream
+from cdc.run.follow.view_stream import ViewStream, maintain_views
 from cdc.run.kept_views import open_keeper
 from cdc.run.lease import Lease
-from cdc.run.pipeline import delta_follower, fed_followers, feed_of, view_store
+from cdc.run.pipeline import Pipeline
 from cdc.run.scratch import open_scratch
 from cdc.run.shutdown import StopEvent
 from cdc.run.spark.errors import SparkEndedError
@@ -44,6 +40,7 @@ from cdc.run.tables.history_check import require_position
 from cdc.run.trouble_log import open_trouble_log
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.follower import DeltaFollower
+from cdc.sinks.lake.metadata.cuts import Cuts
 
 Say = Callable[[str], None]
 ENDING = (RefusedError, SparkEndedError)
@@ -71,28 +68,31 @@ class ProcessStreams:
 
     def __init__(
         self,
-        settings: PipelineSettings,
+        pipeline: Pipeline,
         names: Sequence[str],
-        spark: SparkSession,
         stopping: threading.Event,
         context: FollowContext,
     ) -> None:
-        open_trouble_log(settings)
-        self._settings = settings
-        self._lake = settings.delta[0]
+        open_trouble_log(pipeline.state)
+        self._pipeline = pipeline
+        self._lake = pipeline.lake_name
         # a look costs a request to the lake's store; with the lake's stream in this process, it rings instead
         self._poll_seconds = RING_SECONDS if self._lake in names else POLL_SECONDS
-        self.spark = spark
         self._stopping = stopping
         self._context, self._say = context, context.say
-        self._fed = fed_followers(spark, settings)
+        self._fed = pipeline.fed
         # without a stream behind the lake in this process, recent changes would be kept for nobody
         self._recent = ChangeCache() if set(names) - {self._lake} else ChangeCache(0)
 
     @property
     def resync(self) -> Callable[[Collection[TableName]], ResyncResult]:
         """Copies tables beside the streams."""
-        return partial(resync_tables, self._settings, self.spark, self._say, LineProgress(self._say, every=30.0))
+        return self._resync
+
+    def _resync(self, names: Collection[TableName]) -> ResyncResult:
+        # in a thread of its own, and by what the lake has now
+        with self._pipeline.reopened() as own:
+            return resync_tables(own, self._say, LineProgress(self._say, every=30.0), names)
 
     def run(self, name: str) -> CdcError | None:
         """Run one follower's stream until it ends; returns its failure. One that ends the process sets `stopping`."""
@@ -133,35 +133,33 @@ class ProcessStreams:
         return self._view_starter(hooks, held) if name == VIEWS else self._fed_starter(name, hooks, held)
 
     def _view_starter(self, hooks: FeedStreamHooks, held: ExitStack) -> Callable[[], Stream]:
-        s = self._settings
-
         def start() -> Stream:
             # closes the maintenance of the last try before its tables are opened anew
             held.close()
-            is_patient = self._context.target is None
-            keeper = open_keeper(s, self.spark, self._recent, self._say, is_patient=is_patient)
-            held.enter_context(maintain_views(s, keeper, partial(self._read_positions, of_views=True), self._say))
-            return open_view_stream(s, keeper, self._recent, hooks, self._poll_seconds)
+            own, is_patient = self._pipeline.reopened(), self._context.target is None
+            keeper = open_keeper(own, self._recent, self._say, is_patient=is_patient)
+            held.enter_context(maintain_views(own, keeper, partial(self._read_positions, of_views=True), self._say))
+            return ViewStream(keeper, Cuts(own.lake), self._recent, hooks, self._poll_seconds)
 
         return start
 
     def _fed_starter(self, name: str, hooks: FeedStreamHooks, held: ExitStack) -> Callable[[], Stream]:
-        follower, feed = self._fed[name], feed_of(self._settings, name, self.spark, self._recent)
+        follower, feed = self._fed[name], self._pipeline.open_feed(name, self._recent)
         held.callback(follower.close)
         # one filler for all tries: it remembers which copies have just failed
         filler = TableFiller(name, follower, feed, self._say)
         return lambda: FeedStream(follower, feed, filler, self._recent, hooks, self._poll_seconds)
 
     def _lake_stream(self, done: StopEvent, held: ExitStack) -> SparkStream:
-        s = self._settings
+        pipeline, s = self._pipeline, self._pipeline.settings
         # closes the last try's parts in this order: maintenance, the follower whose tables it works on, the consumers
         held.close()
-        unsent = placeholder(s.pipeline.name)
+        unsent = placeholder(pipeline.name)
         small = RunReader(held.enter_context(closing(StandingConsumer(s.log))), s.log.prefix, unsent)
-        large = LargeRunReader(self.spark, s.log, unsent, small)
+        large = LargeRunReader(pipeline.spark, s.log, unsent, small)
         # ENDs and runs are read at the same time: each needs its own consumer
         ends = TransactionReader(held.enter_context(closing(StandingConsumer(s.log, tombstones=True))), s.log.prefix)
-        follower = delta_follower(s, self._recent)
+        follower = pipeline.open_lake_follower(self._recent)
         held.callback(follower.close)
         readers = Readers(small, large, ends, self._chain(follower, small))
         # no source table: this adds columns that a newer version of the toolkit has in the lake's own tables
@@ -172,15 +170,15 @@ class ProcessStreams:
         context = self._context
         hooks = LakeStreamHooks(reached, self._say, context.stops, context.resyncs, context.reports, done.wait)
         stream = LakeStream(follower, readers, schema, LakeStreamConfig(s.log, s.delta[1]), hooks)
-        scratch = open_scratch(Path(s.pipeline.state))
-        return SparkStream(self.spark, s.delta[0], s.follow.trigger_seconds, stream, scratch)
+        scratch = open_scratch(pipeline.state)
+        return SparkStream(pipeline.spark, self._lake, s.follow.trigger_seconds, stream, scratch)
 
     def _chain(self, follower: DeltaFollower, reader: RunReader) -> HeartbeatChain:
-        s, position = self._settings, require_position(follower)
-        with Reader(s.log) as log:
+        s, position = self._pipeline.settings, require_position(follower)
+        with self._pipeline.open_log() as log:
             since = find_verifiable_lsn(log, s.log.prefix, s.source, position)
         confirmed = ConfirmedLsns(s.log, position.log_start)
-        return HeartbeatChain(reader, s.source, s.pipeline.name, since, confirmed.include)
+        return HeartbeatChain(reader, s.source, self._pipeline.name, since, confirmed.include)
 
     def _read_positions(self, *, of_views: bool = False) -> list[Position] | None:
         """The positions of the followers behind the lake, the views among them; None while one does not answer, since
@@ -188,12 +186,12 @@ class ProcessStreams:
 
         Called in the thread of the maintenance, so with clients of its own.
         """
-        s = self._settings
-        fed = fed_followers(None, s).items()
+        s = self._pipeline.settings
         try:
-            positions = [f.position() for name, f in fed if not of_views or s.holds_views(name)]
-            if s.views and not of_views:
-                positions.append(view_store(s).position())
+            with self._pipeline.reopened() as own:
+                positions = [f.position() for name, f in own.fed.items() if not of_views or s.holds_views(name)]
+                if s.views and not of_views:
+                    positions.append(own.views.position())
         except CdcError:
             return None
         return [position for position in positions if position is not None]

@@ -5,11 +5,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from cdc.config.settings import PipelineSettings
 from cdc.run.follow.feed_stream import FeedStreamHooks
 from cdc.run.follow.maintenance import ReadPositions, run_maintenance
 from cdc.run.follow.streams import BatchProgress
-from cdc.run.pipeline import lake_of
+from cdc.run.pipeline import Pipeline
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.maintenance import LakeMaintenance
 from cdc.sinks.lake.metadata.cuts import Cuts
@@ -56,15 +55,9 @@ class ViewStream:
 
 
 @contextmanager
-def maintain_views(settings: PipelineSettings, keeper: ViewKeeper, read: ReadPositions, say: Say) -> Iterator[None]:
+def maintain_views(pipeline: Pipeline, keeper: ViewKeeper, read: ReadPositions, say: Say) -> Iterator[None]:
     """Compact and vacuum the views beside their stream. `read`: the positions of the followers that hold views."""
     store = keeper.store
-    maintenance = LakeMaintenance([store.tables], store.cuts, None, settings.delta[1].history_hours)
+    maintenance = LakeMaintenance([store.tables], store.cuts, None, pipeline.settings.delta[1].history_hours)
     with run_maintenance(maintenance, read, say):
         yield
-
-
-def open_view_stream(
-    settings: PipelineSettings, keeper: ViewKeeper, recent: ChangeCache, hooks: FeedStreamHooks, poll_seconds: float
-) -> ViewStream:
-    return ViewStream(keeper, Cuts(lake_of(settings)), recent, hooks, poll_seconds)

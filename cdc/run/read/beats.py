@@ -3,14 +3,15 @@
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from threading import Lock
 from typing import Final
 
-from cdc.config.settings import PipelineSettings
 from cdc.connect.source import connection as source
 from cdc.connect.source.heartbeat import write_heartbeat
 from cdc.core.errors import UnreachableError
 from cdc.core.position import Lsn
+from cdc.run.pipeline import Pipeline
 
 PAUSE_SECONDS: Final = 0.25
 """Between two tries, whoever waits for them."""
@@ -60,19 +61,19 @@ class WaitBeats:
 _OF_SOURCES: Final[dict[tuple[str, int, str, str], WaitBeats]] = {}
 
 
-def beats_of(settings: PipelineSettings) -> WaitBeats:
+def beats_of(pipeline: Pipeline) -> WaitBeats:
     """The heartbeats of this pipeline that this process writes."""
-    src = settings.source
-    key = (src.host, src.port, src.dbname, settings.pipeline.name)
-    return _OF_SOURCES.setdefault(key, WaitBeats(lambda: _write_beat(settings)))
+    src = pipeline.settings.source
+    key = (src.host, src.port, src.dbname, pipeline.name)
+    return _OF_SOURCES.setdefault(key, WaitBeats(partial(_write_beat, pipeline.reopened())))
 
 
-def _write_beat(settings: PipelineSettings) -> Lsn | None:
+def _write_beat(pipeline: Pipeline) -> Lsn | None:
     # a row that is locked, too, is an error of this kind
-    with suppress(UnreachableError), source.open_connection(settings.source) as held:
+    with suppress(UnreachableError), pipeline.open_source() as held:
         before = source.inserted_lsn(held)
         # somebody who holds the row writes a heartbeat that commits behind the token, too
         held.execute("SET lock_timeout = '1ms'")
-        write_heartbeat(held, settings.source, settings.pipeline.name, "token")
+        write_heartbeat(held, pipeline.settings.source, pipeline.name, "token")
         return before
     return None

@@ -9,13 +9,12 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.netting.changes import Decoded, Messages, Op
 from cdc.columns.values.spark_types import row_type
-from cdc.config.settings import PipelineSettings
 from cdc.connect.capture.debezium_properties import placeholder
 from cdc.core.errors import HistoryLostError, PreconditionError, UnreachableError
 from cdc.core.position import Bookmark, format_lsn, parse_lsn
@@ -25,11 +24,10 @@ from cdc.log.clients.reader import Reader, Record, read_settled_bounds
 from cdc.log.names import change_topic, transaction_topic
 from cdc.log.spark_options import topic_options
 from cdc.log.transactions import find_covered
-from cdc.run.pipeline import lake_of
+from cdc.run.pipeline import Pipeline
 from cdc.run.read.cuts import LakeCut
 from cdc.run.read.shape_watch import ShapeWatch, watch_shape
 from cdc.sinks.lake import layout
-from cdc.sinks.lake.metadata.cuts import Cuts
 from cdc.sinks.lake.metadata.stopped_tables import StoppedTables
 
 FURTHER: Final = T.StructType(
@@ -54,9 +52,7 @@ ALTERED: Final = (
 _RAW: Final = ("key", "value", "headers", "partition", "offset")
 
 
-def open_changes(
-    spark: SparkSession, settings: PipelineSettings, name: TableName, after: LakeCut | None = None
-) -> DataFrame:
+def open_changes(pipeline: Pipeline, name: TableName, after: LakeCut | None = None) -> DataFrame:
     """The changes of a table, each once, those of one key in the order of their commits.
 
     Columns: those of the table, then FURTHER. A delete has the key's columns only, a truncate none. An update of a key
@@ -66,15 +62,15 @@ def open_changes(
     Raises PreconditionError for a table that has no copy in the lake, is stopped, or has a column of FURTHER, and for a
     cut from before the copy; HistoryLostError when the topic was made anew since.
     """
-    copy = _read_copy(settings, name)
+    copy = _read_copy(pipeline, name)
     if after is not None:
-        copy = replace(copy, offsets=_find_place(settings, copy, after))
-    with Reader(settings.log) as reader, Reader(settings.log, committed=False) as beyond:
-        start = find_start(reader, beyond, transaction_topic(settings.log.prefix), copy)
-    options = topic_options(settings.log, copy.topic, start)
-    messages = spark.readStream.format("kafka").options(**options).load().select(*_RAW)
+        copy = replace(copy, offsets=_find_place(pipeline, copy, after))
+    with pipeline.open_log() as reader, pipeline.open_log(committed=False) as beyond:
+        start = find_start(reader, beyond, transaction_topic(pipeline.settings.log.prefix), copy)
+    options = topic_options(pipeline.settings.log, copy.topic, start)
+    messages = pipeline.spark.readStream.format("kafka").options(**options).load().select(*_RAW)
     schema = T.StructType([*row_type(copy.table).fields, *FURTHER.fields])
-    unsent, shape = placeholder(settings.pipeline.name), watch_shape(settings, name, copy.bookmark.lsn)
+    unsent, shape = placeholder(pipeline.name), watch_shape(pipeline, name, copy.bookmark.lsn)
     return messages.mapInArrow(partial(_decode, copy=copy, placeholder=unsent, shape=shape), schema)
 
 
@@ -89,8 +85,8 @@ class Copy:
     offsets: Mapping[int, int]
 
 
-def _read_copy(settings: PipelineSettings, name: TableName) -> Copy:
-    lake, topic = lake_of(settings), change_topic(settings.log.prefix, name)
+def _read_copy(pipeline: Pipeline, name: TableName) -> Copy:
+    lake, topic = pipeline.lake, change_topic(pipeline.settings.log.prefix, name)
     log = layout.open_owned_log(lake, name)
     table, mark = (layout.table_of(log.snapshot), layout.bookmark(lake, log.snapshot)) if log else (None, None)
     if log is None or table is None or mark is None:
@@ -103,10 +99,10 @@ def _read_copy(settings: PipelineSettings, name: TableName) -> Copy:
     return Copy(table, log.snapshot.table_id, mark, topic, mark.topic_ends.get(topic, {}))
 
 
-def _find_place(settings: PipelineSettings, copy: Copy, after: LakeCut) -> Mapping[int, int]:
+def _find_place(pipeline: Pipeline, copy: Copy, after: LakeCut) -> Mapping[int, int]:
     """Where the changes behind a cut begin."""
     lsn, name = parse_lsn(after.lsn), str(copy.table.name)
-    cut = Cuts(lake_of(settings)).find_newest(lsn=lsn)
+    cut = pipeline.table_cuts.find_newest(lsn=lsn)
     # behind an older one, changes would come that the rows of `after` have
     if cut is None or cut.position.lsn != lsn:
         raise PreconditionError(f"the lake no longer has the cut at {after.lsn}", NEWER_CUT)

@@ -6,11 +6,10 @@ from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc.config.settings import PipelineSettings
 from cdc.core.errors import ConfigurationError, HistoryLostError, PreconditionError
 from cdc.core.position import Lsn, format_lsn, parse_lsn
 from cdc.core.table import TableName
-from cdc.run.pipeline import lake_of, view_store
+from cdc.run.pipeline import Pipeline
 from cdc.sinks.lake.layout import Lake
 from cdc.sinks.lake.metadata.cuts import Cut, Cuts
 
@@ -56,7 +55,7 @@ class CutFrames(Mapping[str, DataFrame]):
         return len(self.cut.tables)
 
 
-def find_cut(settings: PipelineSettings, names: Collection[str] = (), at: At = None) -> LakeCut:
+def find_cut(pipeline: Pipeline, names: Collection[str] = (), at: At = None) -> LakeCut:
     """The newest cut at or before a moment, with these tables and views, or with all of them.
 
     The views follow the tables, so a cut without a view is a little newer.
@@ -65,9 +64,9 @@ def find_cut(settings: PipelineSettings, names: Collection[str] = (), at: At = N
     PreconditionError while there is no cut or it lacks one of them; HistoryLostError when the moment is older than the
     lake's history.
     """
-    lake, has_views = lake_of(settings), bool({*(names or settings.views)} & {*settings.views})
-    cut = _find(view_store(settings).cuts if has_views else Cuts(lake), at)
-    _check_names(settings, names, cut)
+    lake, has_views = pipeline.lake, bool({*(names or pipeline.settings.views)} & {*pipeline.settings.views})
+    cut = _find(pipeline.views.cuts if has_views else pipeline.table_cuts, at)
+    _check_names(pipeline, names, cut)
     tables = {name: _locate(lake, cut, name) for name in names or sorted(cut.versions)}
     return LakeCut(format_lsn(cut.position.lsn), datetime.fromtimestamp(cut.committed_ms / 1000, UTC), tables)
 
@@ -96,11 +95,11 @@ def parse_moment(at: str) -> Lsn:
         raise ConfigurationError(what, "an LSN is written as 0/16B3748; a time is a datetime") from None
 
 
-def _check_names(settings: PipelineSettings, names: Collection[str], cut: Cut) -> None:
+def _check_names(pipeline: Pipeline, names: Collection[str], cut: Cut) -> None:
     for name in names:
         if name in cut.versions:
             continue
-        if name in settings.views:
+        if name in pipeline.settings.views:
             raise PreconditionError(f"the cut has no view {name}: it is not filled yet, or stopped", "see `cdc status`")
         raise ConfigurationError(f"the cut has no table or view {name}", f"it has {', '.join(sorted(cut.versions))}")
 

@@ -3,15 +3,14 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cdc.columns.names import quoted
-from cdc.config.settings import PipelineSettings
 from cdc.core.errors import ConfigurationError, HistoryLostError, PreconditionError
 from cdc.core.position import Lsn, format_lsn
 from cdc.core.table import TableName
-from cdc.run.pipeline import lake_of
+from cdc.run.pipeline import Pipeline
 from cdc.run.read.cuts import parse_moment
 from cdc.sinks.lake.history.epochs import Epoch, OpenEpoch, list_epochs
 from cdc.sinks.lake.history.facts import HistoryMoment, TrackedShape
@@ -21,21 +20,21 @@ from cdc.sinks.lake.metadata.cuts import Cuts
 _ROW = "row"
 
 
-def read_as_of(spark: SparkSession, settings: PipelineSettings, name: TableName, at: str | datetime) -> DataFrame:
+def read_as_of(pipeline: Pipeline, name: TableName, at: str | datetime) -> DataFrame:
     """A table as it was at an LSN (`0/A6D96F0`) or at a time, by its history in the newest cut.
 
     With the columns that it had then. At a time: with all that was committed by then. Raises ConfigurationError for a
     table without a history, PreconditionError while the lake has none, HistoryLostError when the history does not know
     that moment.
     """
-    if name not in settings.histories:
+    if name not in pipeline.settings.histories:
         raise ConfigurationError(f"no history of {name} is kept", "name it in `history:` of cdc.yaml")
-    lake, moment = lake_of(settings), at if isinstance(at, datetime) else parse_moment(at)
-    cuts = Cuts(lake)
+    lake, moment = pipeline.lake, at if isinstance(at, datetime) else parse_moment(at)
+    cuts = pipeline.table_cuts
     epoch = find_epoch(list_epochs(lake, name, cuts.last()), name, moment)
     shape = epoch.facts.find_shape(moment)
     version = _find_version(cuts, str(epoch.table.name), moment)
-    frame = spark.read.format("delta").option("versionAsOf", version).load(lake.folder(epoch.table.name))
+    frame = pipeline.spark.read.format("delta").option("versionAsOf", version).load(lake.folder(epoch.table.name))
     return select_as_of(frame, shape, moment)
 
 

@@ -9,15 +9,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from cdc.config.settings import PipelineSettings
 from cdc.connect.source.schema_history import history_table
 from cdc.core.position import Lsn
 from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader, Record
 from cdc.log.names import change_topic
 from cdc.log.settings import LogSettings
-from cdc.run.pipeline import lake_of
-from cdc.sinks.lake.metadata.cuts import Cuts
+from cdc.run.pipeline import Pipeline
 
 Columns = tuple[tuple[str, int], ...]
 """The name and the type's oid of each column."""
@@ -85,15 +83,18 @@ class ShapeWatch:
         return any(each.lsn > self.copied_at and each.columns != self.columns for _, each in found)
 
 
-def watch_shape(settings: PipelineSettings, table: TableName, copied_at: Lsn) -> ShapeWatch:
+def watch_shape(pipeline: Pipeline, table: TableName, copied_at: Lsn) -> ShapeWatch:
     """Watch a table from where the lake has applied the schema history, or has it in the table's copy."""
-    topic, cut = change_topic(settings.log.prefix, history_table(settings.source).name), Cuts(lake_of(settings)).last()
+    topic, cut = (
+        change_topic(pipeline.settings.log.prefix, history_table(pipeline.settings.source).name),
+        pipeline.table_cuts.last(),
+    )
     start = cut.position.next_offsets.get(topic, {}).get(0, 0) if cut else 0
-    with Reader(settings.log) as reader:
+    with pipeline.open_log() as reader:
         first, end = (each.get(0, 0) for each in read_bounds(reader, topic))
         found = read_shapes(reader.read(topic, 0, first, end), table)
         known = [each for offset, each in found if offset < start or each.lsn <= copied_at]
-    return ShapeWatch(settings.log, topic, start, table, copied_at, known[-1].columns if known else None)
+    return ShapeWatch(pipeline.settings.log, topic, start, table, copied_at, known[-1].columns if known else None)
 
 
 def read_bounds(reader: Reader, topic: str) -> tuple[Mapping[int, int], Mapping[int, int]]:

@@ -7,11 +7,11 @@ table, too.
 from collections.abc import Collection
 
 from cdc.columns.feed import FedFollower
-from cdc.config.settings import VIEWS, PipelineSettings
+from cdc.config.settings import VIEWS
 from cdc.core.errors import ConfigurationError, PreconditionError
 from cdc.core.position import Lsn, Position
 from cdc.core.table import TableName
-from cdc.run.pipeline import delta_follower, view_store
+from cdc.run.pipeline import Pipeline
 from cdc.sinks.lake.metadata.cuts import Cut
 
 REMEDY = "see `cdc status`; who reads other tables names those"
@@ -25,12 +25,12 @@ class ShownTables:
     """
 
     def __init__(
-        self, settings: PipelineSettings, follower: str, fed: FedFollower | None, only: Collection[TableName] = ()
+        self, pipeline: Pipeline, follower: str, fed: FedFollower | None, only: Collection[TableName] = ()
     ) -> None:
-        self._settings, self._follower = settings, follower
-        self._lake, self._views = delta_follower(settings), view_store(settings)
+        self._pipeline, self._follower = pipeline, follower
+        self._lake, self._views = pipeline.lake_follower, pipeline.views
         self._fed = fed
-        self._reads_views = follower == VIEWS or bool(self._fed and settings.holds_views(follower))
+        self._reads_views = follower == VIEWS or bool(self._fed and pipeline.settings.holds_views(follower))
         self._only = frozenset(only)
         if unknown := sorted(self._only - set(self._list_held())):
             raise ConfigurationError(f"{follower} does not hold {unknown[0]}", "see `cdc status`")
@@ -47,8 +47,8 @@ class ShownTables:
     def check_stops(self, hidden: Collection[TableName]) -> None:
         """Raise PreconditionError if one of these tables has stopped, and nobody copies it again by himself."""
         reasons = {name: stop.what for name, stop in (self._fed.stops() if self._fed else {}).items()}
-        # another one: what it has read of stops, it does not read again
-        stops = delta_follower(self._settings).tables.stops()
+        self._lake.tables.look_again(())
+        stops = self._lake.tables.stops()
         reasons |= {stop.name: str(stop) for stop in stops if not stop.copy}
         for name in hidden:
             if name in reasons:
@@ -59,8 +59,8 @@ class ShownTables:
         return str(name) in cut.versions and self._views.shown_cut(cut, name).position.lsn >= wanted
 
     def _list_held(self) -> list[TableName]:
-        settings, follower = self._settings, self._follower
-        views = [TableName.parse(name) for name in settings.views] if self._reads_views else []
+        pipeline, follower = self._pipeline, self._follower
+        views = [TableName.parse(name) for name in pipeline.settings.views] if self._reads_views else []
         tables = self._lake.tables.list_names() if follower != VIEWS else []
-        held = [name for name in (*tables, *views) if self._fed is None or settings.holds(follower, name)]
+        held = [name for name in (*tables, *views) if self._fed is None or pipeline.settings.holds(follower, name)]
         return [name for name in held if name in self._only] if self._only else held

@@ -13,12 +13,12 @@ from psycopg import Connection
 from psycopg.pq import TransactionStatus
 
 from cdc.columns.feed import FedFollower
-from cdc.config.settings import VIEWS, PipelineSettings
+from cdc.config.settings import VIEWS
 from cdc.core.errors import ConfigurationError, PreconditionError, UnreachableError
 from cdc.core.position import Lsn, Position, format_lsn, parse_lsn
 from cdc.core.table import TableName
 from cdc.core.waiting import Deadline, wait_until
-from cdc.run.pipeline import delta_follower, fed_followers, view_store
+from cdc.run.pipeline import Pipeline
 from cdc.run.read.beats import beats_of
 from cdc.run.read.shown_tables import ShownTables
 
@@ -46,7 +46,7 @@ def take_token(connection: Connection) -> str:
 
 
 def wait_for_token(
-    settings: PipelineSettings, follower: str, token: str, seconds: float, tables: Sequence[TableName] = ()
+    pipeline: Pipeline, follower: str, token: str, seconds: float, tables: Sequence[TableName] = ()
 ) -> str:
     """Wait until a follower shows everything up to a token; returns the LSN that it shows.
 
@@ -57,9 +57,9 @@ def wait_for_token(
     Raises ConfigurationError for an unknown follower, a table that it does not hold, or a text that is no token,
     PreconditionError when one of the tables has stopped, UnreachableError when it takes longer.
     """
-    wanted, beats = _parse_token(token), beats_of(settings)
+    wanted, beats = _parse_token(token), beats_of(pipeline)
     deadline = Deadline(seconds)
-    with _open_follower(settings, follower) as (read, fed):
+    with _open_follower(pipeline, follower) as (read, fed):
         has_beat = False
 
         def is_reached() -> bool:
@@ -73,7 +73,7 @@ def wait_for_token(
             at = read()
             stands = f"is at {format_lsn(at.lsn)}" if at else "has no position yet"
             raise _too_late(f"{follower} {stands}, and has not shown {token} within {seconds:g} s")
-        return _wait_for_tables(ShownTables(settings, follower, fed, tables), follower, read, wanted, deadline)
+        return _wait_for_tables(ShownTables(pipeline, follower, fed, tables), follower, read, wanted, deadline)
 
 
 def _wait_for_tables(shown: ShownTables, follower: str, read: ReadPosition, wanted: Lsn, deadline: Deadline) -> str:
@@ -119,16 +119,16 @@ def _parse_token(token: str) -> Lsn:
 
 
 @contextmanager
-def _open_follower(settings: PipelineSettings, follower: str) -> Iterator[tuple[ReadPosition, FedFollower | None]]:
+def _open_follower(pipeline: Pipeline, follower: str) -> Iterator[tuple[ReadPosition, FedFollower | None]]:
     """Open the follower for questions after its position; also yields itself, if the lake feeds it."""
-    if follower == settings.delta[0]:
-        yield delta_follower(settings).position, None
-    elif follower == VIEWS and settings.views:
-        yield view_store(settings).position, None
+    if follower == pipeline.lake_name:
+        yield pipeline.lake_follower.position, None
+    elif follower == VIEWS and pipeline.settings.views:
+        yield pipeline.views.position, None
     else:
-        fed = fed_followers(None, settings)
+        fed = pipeline.fed
         if follower not in fed:
-            known = [settings.delta[0], *([VIEWS] if settings.views else []), *fed]
+            known = [pipeline.lake_name, *([VIEWS] if pipeline.settings.views else []), *fed]
             raise ConfigurationError(f"there is no follower {follower}", f"cdc.yaml has {', '.join(known)}")
         with closing(fed[follower]) as asked:
             yield asked.position, asked

@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from cdc.config.settings import PipelineSettings
-from cdc.config.spark_settings import is_local
+from cdc.config.spark_settings import SparkSettings, is_local
 from cdc.core.errors import ConfigurationError
 from cdc.local.fetch.jars import fetch, spark_jars
 from cdc.progress import SILENT, Progress
@@ -15,6 +15,7 @@ from cdc.run.scratch import open_scratch
 from cdc.run.spark import session
 from cdc.run.spark.workers import check_workers
 from cdc.run.toolkit_archive import build_archive
+from cdc.sinks.lake.settings import S3Settings
 from cdc.sinks.lake.storage import spark_s3a as s3a
 
 SUBMITTED: Final = "CDC_SUBMITTED"
@@ -34,7 +35,7 @@ def build_spark_session(
         built = session.build_submitted(title)
     else:
         options = session_options(settings, settings.spark.master, progress, brief=brief)
-        built = session.build(title, options, spark_conf(settings))
+        built = session.build(title, options, spark_conf(settings.spark, access))
     if not is_local(built.conf.get("spark.master", "") or ""):
         progress.step("spark", "asking the workers' Python")
         check_workers(built)
@@ -44,16 +45,15 @@ def build_spark_session(
     return built
 
 
-def spark_conf(settings: PipelineSettings) -> dict[str, str]:
-    """Spark's settings beside master and memory; without secrets."""
-    spark, access = settings.spark, settings.delta[1].access
+def spark_conf(spark: SparkSettings, access: S3Settings | None) -> dict[str, str]:
+    """Spark's settings beside master and memory, for a lake in a folder or a store; without secrets."""
     lake = s3a.conf(access) if access is not None else {}
     return {"spark.sql.shuffle.partitions": str(spark.shuffle_partitions), **lake, **spark.conf}
 
 
-def fetch_lake_jars(settings: PipelineSettings, progress: Progress = SILENT) -> list[Path]:
+def fetch_lake_jars(access: S3Settings | None, progress: Progress = SILENT) -> list[Path]:
     """Fetch the jars that Spark needs to reach the lake, beside those of every pipeline."""
-    return [] if settings.delta[1].access is None else [*fetch(s3a.JARS, progress=progress)]
+    return [] if access is None else [*fetch(s3a.JARS, progress=progress)]
 
 
 def session_options(
@@ -64,15 +64,15 @@ def session_options(
     Raises ConfigurationError for a cluster whose Python the settings do not name.
     """
     spark, state = settings.spark, Path(settings.pipeline.state).absolute()
-    workers = None if is_local(master) else _workers(settings, master, state)
-    jars = [str(jar) for jar in (*spark_jars(progress=progress), *fetch_lake_jars(settings, progress))]
+    workers = None if is_local(master) else _find_workers(spark, master, state)
+    jars = [str(jar) for jar in (*spark_jars(progress=progress), *fetch_lake_jars(settings.delta[1].access, progress))]
     progress.step("spark", f"starting, with {master}")
     log = state / "logs" / "spark.log"
     return session.SessionOptions(master, spark.driver_memory, jars, log, brief, open_scratch(state), workers)
 
 
-def _workers(settings: PipelineSettings, master: str, state: Path) -> session.Workers:
-    python = settings.spark.workers_python
+def _find_workers(spark: SparkSettings, master: str, state: Path) -> session.Workers:
+    python = spark.workers_python
     if python is None:
         raise ConfigurationError(
             f"spark.python is not set, and {master} is a cluster", "name in it the path of Python on the workers"

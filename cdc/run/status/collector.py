@@ -8,8 +8,7 @@ from typing import TypeVar
 
 from cdc.columns.feed import FedFollower
 from cdc.columns.netting.transactions import Ends, to_columns
-from cdc.config.settings import VIEWS, PipelineSettings
-from cdc.connect.capture.connect_client import ConnectClient
+from cdc.config.settings import VIEWS
 from cdc.connect.capture.connector_state import ConnectorState, look_up
 from cdc.connect.capture.observation import CaptureObserver, observe
 from cdc.connect.capture.progress import Standstill, quiet_seconds, to_capture_trouble
@@ -21,15 +20,13 @@ from cdc.core.errors import CdcError, UnreachableError
 from cdc.core.position import FIRST_LOG, Lsn, Position
 from cdc.core.table import TableName
 from cdc.core.table_state import Listed, TableState
-from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import LAST_MESSAGES, log_bounds, read_ends_between
 from cdc.run.capture.continuity import check_continuity
 from cdc.run.capture.lag import LagMeter
 from cdc.run.kept_histories import describe_history_problems
 from cdc.run.kept_views import describe_stopped_views, describe_views
-from cdc.run.lease import read_end, read_problem
-from cdc.run.pipeline import delta_follower
+from cdc.run.pipeline import Pipeline
 from cdc.run.status.row_counts import count_lake_rows, count_source_rows
 from cdc.run.status.status import FollowerState, Status
 from cdc.run.tables import problems
@@ -45,50 +42,47 @@ T = TypeVar("T")
 class StatusCollector:
     """Asks every part once; a part that does not answer becomes a problem of the status.
 
-    `fed` opens the followers behind the lake. `exact` also counts rows where that takes long: in large source tables
+    `exact` also counts rows where that takes long: in large source tables
     and in latest logs.
     """
 
-    def __init__(
-        self, settings: PipelineSettings, fed: Callable[[], Mapping[str, FedFollower]], *, exact: bool = False
-    ) -> None:
-        self._settings = settings
+    def __init__(self, pipeline: Pipeline, *, exact: bool = False) -> None:
+        self._pipeline = pipeline
         self._exact = exact
-        self._fed = fed
         self._problems: list[CdcError] = []
         self._notes: Sequence[str] = ()
         self._problem_of: dict[str, str] = {}
         self._tables: Sequence[TableName] = ()
         self._lsn: Lsn | None = None
         self._now = 0.0
-        self._lake = delta_follower(settings)
+        self._lake = pipeline.lake_follower
 
     def collect(self) -> Status:
         """Ask all parts; returns their state now."""
         lake = self._lake
-        self._tables = self._ask(partial(list_followed, self._settings, lake)) or self._settings.selection.names
+        self._tables = self._ask(partial(list_followed, self._pipeline)) or self._pipeline.settings.selection.names
         cut = self._ask(lake.cuts.last)
         # None for everything that failed: the rest of the status is shown all the same
         self._lsn, rows, state = self._ask(partial(self._read_source, cut)) or (None, {}, None)
-        fed = self._ask(self._fed) or {}
-        positions = {self._settings.delta[0]: cut.position if cut else None}
+        fed = self._ask(lambda: self._pipeline.fed) or {}
+        positions = {self._pipeline.lake_name: cut.position if cut else None}
         positions |= {name: self._read_position(name, follower) for name, follower in fed.items()}
         ends = self._ask(partial(self._read_recent_ends, positions.values())) or to_columns([])
         last = ends.last if len(ends) else None
         newest_at = last.committed_ms / 1000 if last else None
         connector = self._ask(partial(self._read_connector, newest_at))
         counts = {name: self._count_rows(name, follower) for name, follower in fed.items()}
-        of_lake = {str(t): self._ask(partial(count_lake_rows, self._settings, t, cut)) for t in self._tables}
-        counts |= {self._settings.delta[0]: of_lake}
+        of_lake = {str(t): self._ask(partial(count_lake_rows, self._pipeline, t, cut)) for t in self._tables}
+        counts |= {self._pipeline.lake_name: of_lake}
         self._add_table_problems(lake, fed)
         self._add_stream_problems(positions)
         meter = LagMeter(self._tables, self._lsn, self._now, ends, self._is_current(newest_at))
         followers = {name: self._describe(name, at, counts[name], meter) for name, at in positions.items()}
         age = self._now - newest_at if newest_at is not None and self._lsn is not None else None
         rate, states = self._ask(lake.write_rate), self._read_states()
-        writes = rate.as_json(requests=self._settings.delta[1].access is not None) if rate else None
-        views = self._ask(partial(describe_views, self._settings)) or ()
-        for problem in self._ask(partial(describe_stopped_views, self._settings)) or ():
+        writes = rate.as_json(requests=self._pipeline.settings.delta[1].access is not None) if rate else None
+        views = self._ask(partial(describe_views, self._pipeline)) or ()
+        for problem in self._ask(partial(describe_stopped_views, self._pipeline)) or ():
             self._add_problem(problem)
         told = tuple(self._problems)
         return Status(
@@ -109,23 +103,23 @@ class StatusCollector:
     def _add_table_problems(self, lake: DeltaFollower, fed: Mapping[str, FedFollower]) -> None:
         """Add the stopped tables, those not copied yet, and those with dead letters."""
         for describe in (problems.describe_stops, problems.describe_uncopied):
-            for problem in self._ask(partial(describe, self._settings, lake)) or ():
+            for problem in self._ask(partial(describe, self._pipeline)) or ():
                 self._add_problem(problem)
         for name, follower in fed.items():
-            for problem in self._ask(partial(problems.describe_stops_in, self._settings, name, follower)) or ():
+            for problem in self._ask(partial(problems.describe_stops_in, self._pipeline, name, follower)) or ():
                 self._add_problem(problem)
-        for problem in self._ask(partial(describe_history_problems, self._settings, lake)) or ():
+        for problem in self._ask(partial(describe_history_problems, self._pipeline)) or ():
             self._add_problem(problem)
         for table, (keys, letters) in (self._ask(lake.letters.count_blocked) or {}).items():
             self._add_problem(problems.describe_blocked_keys(table, keys, letters))
 
     def _add_stream_problems(self, followers: Iterable[str]) -> None:
         """Add the problems for which streams on this machine are waiting, and those that have ended them for good."""
-        views = [VIEWS] if self._settings.views else []
+        views = [VIEWS] if self._pipeline.settings.views else []
         for name in (*followers, *views):
-            if problem := read_problem(self._settings, name):
+            if problem := self._pipeline.leases.read_problem(name):
                 self._add_stream_problem(name, problem, f"follower {name} does not go on")
-            elif ended := read_end(self._settings, name):
+            elif ended := self._pipeline.leases.read_end(name):
                 self._add_stream_problem(name, ended, f"follower {name} has stopped, and nobody follows it")
 
     def _add_stream_problem(self, name: str, problem: CdcError, event: str) -> None:
@@ -154,34 +148,34 @@ class StatusCollector:
             return None
 
     def _read_source(self, cut: Cut | None) -> tuple[Lsn | None, dict[str, int | None], slot.SlotState | None]:
-        settings = self._settings
-        with source.open_connection(settings.source) as connection:
+        pipeline = self._pipeline
+        with pipeline.open_source() as connection:
             shapes = read_shapes(connection, self._tables)
             self._notes = tuple(map(str, describe_unsent_columns(shapes)))
             # a table without the right to read it would end the whole look at the source
-            unreadable = preflight.find_unreadable(connection, settings.source, shapes)
+            unreadable = preflight.find_unreadable(connection, pipeline.settings.source, shapes)
             for refusal in unreadable.values():
                 self._add_problem(refusal)
-            for left_out in problems.describe_children(settings, connection, self._tables):
+            for left_out in problems.describe_children(pipeline, connection, self._tables):
                 self._add_problem(left_out)
             # asked one by one: a table that is locked is a problem of its own
             counts = {table: partial(count_source_rows, connection, table, exact=self._exact) for table in self._tables}
             rows = {str(table): None if table in unreadable else self._ask(count) for table, count in counts.items()}
-            state = slot.read_state(connection, settings.source.slot)
+            state = slot.read_state(connection, pipeline.settings.source.slot)
             # asked for their errors: a problem ends neither the look at the source nor the status
             self._ask(partial(slot.check_wal_kept, state))
-            self._ask(partial(publication.check_whole, connection, settings.source.publication))
+            self._ask(partial(publication.check_whole, connection, pipeline.settings.source.publication))
             self._now = source.read_clock(connection)
             if cut is not None:
                 self._ask(self._lake.cuts.check_capture)
-                self._ask(partial(check_continuity, settings, connection, cut.position))
+                self._ask(partial(check_continuity, pipeline, connection, cut.position))
             return source.current_lsn(connection), rows, state
 
     def _read_connector(self, newest_at: float | None) -> ConnectorState | None:
         """The connector's state, None if it is not known; adds why it does not run, or that no data moves anyway."""
-        name, state, silent = self._settings.connect.connector, None, None
+        name, state, silent = self._pipeline.settings.connect.connector, None, None
         try:
-            with ConnectClient(self._settings.connect.url) as client:
+            with self._pipeline.open_connect() as client:
                 state = look_up(client, name)
         except CdcError as error:
             silent = error
@@ -197,41 +191,41 @@ class StatusCollector:
         if state.failure is None:
             return describe_trouble(state)
         # a source that does not answer is among the problems already
-        with suppress(CdcError), source.open_connection(self._settings.source) as connection:
-            return find_trouble(connection, self._settings.source, state)
+        with suppress(CdcError), self._pipeline.open_source() as connection:
+            return find_trouble(connection, self._pipeline.settings.source, state)
         return describe_trouble(state)
 
     def _find_standstill(self, newest_at: float | None) -> Standstill | None:
         """Looks only when the newest commit in the log is older than heartbeats take to arrive."""
         if self._lsn is None or self._is_current(newest_at):
             return None
-        look = CaptureObserver(self._settings.source, self._settings.log, self._settings.pipeline.name)
+        look = CaptureObserver(self._pipeline.settings.source, self._pipeline.settings.log, self._pipeline.name)
         # a part that does not answer is among the problems already
-        with suppress(UnreachableError), source.open_connection(self._settings.source) as connection:
+        with suppress(UnreachableError), self._pipeline.open_source() as connection:
             return observe(look, connection)
         return None
 
     def _is_current(self, newest_at: float | None) -> bool:
-        longest = quiet_seconds(self._settings.source.heartbeat_seconds)
+        longest = quiet_seconds(self._pipeline.settings.source.heartbeat_seconds)
         return newest_at is not None and self._now - newest_at < longest
 
     def _list_not_counted(self, name: str, rows: Mapping[str, int | None]) -> list[str]:
-        has_to_be_read = isinstance(self._settings.followers[name], LatestSettings) and not self._exact
+        has_to_be_read = isinstance(self._pipeline.settings.followers[name], LatestSettings) and not self._exact
         return [table for table, count in rows.items() if count is None] if has_to_be_read else []
 
     def _read_recent_ends(self, positions: Iterable[Position | None]) -> Ends:
         """The ENDs that some follower may lack; at least the newest ones, for the age of the log."""
-        topic = transaction_topic(self._settings.log.prefix)
+        topic = transaction_topic(self._pipeline.settings.log.prefix)
         known = [at for at in positions if at is not None]
         # of the present capture only: no follower still needs older ones
         log_start = max(known, key=attrgetter("end_offset")).log_start if known else FIRST_LOG
-        with Reader(self._settings.log) as reader:
+        with self._pipeline.open_log() as reader:
             first, end = log_bounds(reader, topic, log_start)
             start = max(first, min([*(at.end_offset for at in known), end - LAST_MESSAGES]))
             return read_ends_between(reader, topic, start, end, log_start)
 
     def _count_rows(self, name: str, follower: FedFollower) -> dict[str, int | None]:
-        own = self._ask(partial(list_held_by, self._settings, self._lake, [name])) or ()
+        own = self._ask(partial(list_held_by, self._pipeline, [name])) or ()
         return {
             str(table): self._ask(partial(follower.count, table, exact=self._exact))
             for table in self._tables

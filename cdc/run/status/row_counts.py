@@ -5,11 +5,10 @@ from typing import Final, LiteralString
 import psycopg
 from psycopg import Connection, sql
 
-from cdc.config.settings import PipelineSettings
 from cdc.core.table import TableName
 from cdc.postgres.errors import to_cdc_error
 from cdc.postgres.locks import find_holders, locked_error
-from cdc.run.pipeline import lake_of
+from cdc.run.pipeline import Pipeline
 from cdc.sinks.lake.feed.feed import LakeFeed
 from cdc.sinks.lake.metadata.cuts import Cut
 
@@ -78,8 +77,8 @@ def _read_one(connection: Connection, query: LiteralString | sql.Composed, *valu
     return int(row[0])
 
 
-def count_lake_rows(settings: PipelineSettings, table: TableName, cut: Cut | None) -> int | None:
+def count_lake_rows(pipeline: Pipeline, table: TableName, cut: Cut | None) -> int | None:
     """The table's rows in the lake at a cut; None when the cut does not have it."""
     if cut is None or str(table) not in cut.versions:
         return None
-    return LakeFeed(None, lake_of(settings)).row_count(table, cut)
+    return LakeFeed(None, pipeline.lake).row_count(table, cut)

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 import psycopg
 
-from cdc.config.settings import PipelineSettings
 from cdc.connect.source import catalog
-from cdc.connect.source import connection as source
 from cdc.connect.source.relation import Shape
 from cdc.core.errors import CdcError, PreconditionError
 from cdc.core.table import Table, TableName
+from cdc.run.pipeline import Pipeline
 from cdc.run.tables.problems import describe_children
 from cdc.run.tables.schema_check import read_followed_tables
 from cdc.run.tables.selection import find_selected
@@ -29,36 +28,38 @@ class AskedTables:
     notices: Sequence[PreconditionError]
 
 
-def ask_tables(settings: PipelineSettings) -> AskedTables | None:
+def ask_tables(pipeline: Pipeline) -> AskedTables | None:
     """The tables of the source, or those of the lake if the source does not answer; None if neither is there to ask."""
     try:
-        with source.open_connection(settings.source) as connection:
-            names = find_selected(connection, settings)
-            examined = catalog.examine(connection, names, settings.source.choices)
-            children = describe_children(settings, connection, [table.name for table in examined.tables])
+        with pipeline.open_source() as connection:
+            names = find_selected(connection, pipeline)
+            examined = catalog.examine(connection, names, pipeline.settings.source.choices)
+            children = describe_children(pipeline, connection, [table.name for table in examined.tables])
             notices = [*describe_unsent_columns(examined.shapes), *children]
-            return AskedTables(examined.tables, [*notices, *describe_text_columns(settings, examined.tables)])
+            return AskedTables(examined.tables, [*notices, *describe_text_columns(pipeline, examined.tables)])
     except (CdcError, psycopg.Error):
-        tables = _read_lake(settings)
-        return AskedTables(tables, describe_text_columns(settings, tables)) if tables else None
+        tables = _read_lake(pipeline)
+        return AskedTables(tables, describe_text_columns(pipeline, tables)) if tables else None
 
 
-def _read_lake(settings: PipelineSettings) -> Sequence[Table]:
+def _read_lake(pipeline: Pipeline) -> Sequence[Table]:
     try:
-        return read_followed_tables(settings)
+        return read_followed_tables(pipeline)
     except CdcError:
         return []
 
 
 def describe_text_columns(
-    settings: PipelineSettings, tables: Iterable[Table], views: Collection[TableName] | None = None
+    pipeline: Pipeline, tables: Iterable[Table], views: Collection[TableName] | None = None
 ) -> list[PreconditionError]:
     """One notice for each view and column that is text in the lake, and that the view takes for more than a text.
 
     `views`: of these only, if they are named.
     """
     followed = {table.name: table for table in tables}
-    notices = find_notices(settings.view_definitions, {**followed, **find_histories(settings, followed.values())})
+    notices = find_notices(
+        pipeline.settings.view_definitions, {**followed, **find_histories(pipeline, followed.values())}
+    )
     return [
         PreconditionError(f"view {notice.view}: {notice.cause}", notice.remedy)
         for notice in notices

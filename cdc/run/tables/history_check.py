@@ -2,15 +2,13 @@
 
 from contextlib import suppress
 
-from cdc.config.settings import PipelineSettings
 from cdc.connect.source import connection as source
 from cdc.core.errors import HistoryLostError, UnreachableError
 from cdc.core.position import Bookmark, Position
-from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import check_position
 from cdc.run.capture.continuity import check_continuity
-from cdc.run.pipeline import delta_follower
+from cdc.run.pipeline import Pipeline
 from cdc.sinks.lake.follower import DeltaFollower
 
 
@@ -22,32 +20,32 @@ def require_position(lake: DeltaFollower) -> Position:
     return position
 
 
-def check_log(settings: PipelineSettings) -> None:
+def check_log(pipeline: Pipeline) -> None:
     """Raise HistoryLostError when there is no copy, or when the log no longer holds the lake's position.
 
     A log that does not answer is no error here: the streams wait for it.
     """
-    lake = delta_follower(settings)
+    lake = pipeline.lake_follower
     position = require_position(lake)
     lake.cuts.check_capture()
-    with suppress(UnreachableError), Reader(settings.log) as reader:
-        check_position(reader, transaction_topic(settings.log.prefix), position)
+    with suppress(UnreachableError), pipeline.open_log() as reader:
+        check_position(reader, transaction_topic(pipeline.settings.log.prefix), position)
 
 
-def check_history(settings: PipelineSettings) -> None:
+def check_history(pipeline: Pipeline) -> None:
     """Raise HistoryLostError when the source is another cluster, was set back, or cannot be captured further.
 
     A bookmark knows its timeline. The position does not, so it is only compared with the source's end.
     """
-    lake = delta_follower(settings)
+    lake = pipeline.lake_follower
     bookmarks, position = lake.bookmarks(), lake.position()
     if not bookmarks:
         return
-    past = source.read_history(settings.source)
+    past = source.read_history(pipeline.settings.source)
     # every one: tables may have been copied before and after a switch of the source
     for name, bookmark in bookmarks.items():
         past.check(bookmark, str(name))
     if position is not None:
         past.check(Bookmark(position.lsn, past.system_identifier, past.timeline), "the lake")
-        with source.open_connection(settings.source) as connection:
-            check_continuity(settings, connection, position)
+        with pipeline.open_source() as connection:
+            check_continuity(pipeline, connection, position)

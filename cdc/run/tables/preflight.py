@@ -6,7 +6,6 @@ from itertools import chain
 from psycopg import Connection
 
 from cdc.config.init import table_lines
-from cdc.config.settings import PipelineSettings
 from cdc.connect.capture import debezium_properties
 from cdc.connect.source import catalog, preflight
 from cdc.connect.source.catalog import ExaminedTables, TablesRefusedError
@@ -15,7 +14,7 @@ from cdc.core.errors import PreconditionError
 from cdc.core.selection import BUT, Selection
 from cdc.core.table import Table, TableName
 from cdc.log.names import change_topic, find_shared_topics, is_plain, latest_topic
-from cdc.run.pipeline import delta_follower, lake_of
+from cdc.run.pipeline import Pipeline
 from cdc.sinks import registry
 from cdc.sinks.lake.history.epochs import is_history_folder
 from cdc.sinks.lake.history.shape import find_obstacle, find_tracked
@@ -27,7 +26,7 @@ Refusals = Mapping[TableName, PreconditionError]
 
 def accept_tables(
     connection: Connection,
-    settings: PipelineSettings,
+    pipeline: Pipeline,
     names: Sequence[TableName],
     plugins: Set[str],
     optional: Collection[TableName] = (),
@@ -38,23 +37,23 @@ def accept_tables(
     other table; its offer is the `source.tables` that would be accepted.
     """
     # required tables first: of two that collide, the later one is refused
-    tables, refusals = check_tables(connection, settings, sorted(names, key=lambda name: name in optional), plugins)
+    tables, refusals = check_tables(connection, pipeline, sorted(names, key=lambda name: name in optional), plugins)
     accepted = [table for table in tables if table.name not in refusals]
     failures = {name: reasons for name, reasons in refusals.items() if name not in optional}
     if failures or not accepted:
-        offer = _suggest_tables(settings, names, failures, [table for table in tables if table.name in failures])
+        offer = _suggest_tables(pipeline, names, failures, [table for table in tables if table.name in failures])
         raise TablesRefusedError(chain.from_iterable((failures or refusals).values()), offer)
     return accepted, refusals
 
 
 def examine_tables(
-    connection: Connection, settings: PipelineSettings, names: Sequence[TableName], captured: Sequence[TableName] = ()
+    connection: Connection, pipeline: Pipeline, names: Sequence[TableName], captured: Sequence[TableName] = ()
 ) -> ExaminedTables:
     """Describe these tables as the source has them now, with the reasons against some, by catalog and settings.
 
     `captured`: tables that are captured already; they only count as neighbours, for collisions of names.
     """
-    examined = catalog.examine(connection, [*names, *captured], settings.source.choices)
+    examined = catalog.examine(connection, [*names, *captured], pipeline.settings.source.choices)
     tables = [table for table in examined.tables if table.name in names]
     there = {name: examined.shapes[name] for name in names if name in examined.shapes}
     own = {name: examined.refusals[name] for name in names if name in examined.refusals}
@@ -62,16 +61,16 @@ def examine_tables(
     gone = {
         name: f"no table {name} in the source"
         for name in names
-        if name not in there and name not in settings.selection.names
+        if name not in there and name not in pipeline.settings.selection.names
     }
     remedy = "stop `cdc follow`; `cdc bootstrap` leaves it out"
     own |= {name: [PreconditionError(what, remedy)] for name, what in gone.items()}
-    copied = [table.table for table in delta_follower(settings).tables.all().values()]
+    copied = [table.table for table in pipeline.lake_follower.tables.all().values()]
     further = [
-        preflight.find_unreadable(connection, settings.source, there),
-        *(_find_unsupported(settings, name, tables, copied) for name in settings.followers),
-        _find_without_history(settings, tables, {table.name for table in copied}),
-        find_taken_names(settings, names, {table.name for table in copied}),
+        preflight.find_unreadable(connection, pipeline.settings.source, there),
+        *(_find_unsupported(pipeline, name, tables, copied) for name in pipeline.settings.followers),
+        _find_without_history(pipeline, tables, {table.name for table in copied}),
+        find_taken_names(pipeline, names, {table.name for table in copied}),
     ]
     return ExaminedTables(tables, _collect_refusals(names, own, further), there)
 
@@ -92,7 +91,7 @@ def merge_refusals(refusals: Sequence[PreconditionError]) -> PreconditionError:
 
 def check_tables(
     connection: Connection,
-    settings: PipelineSettings,
+    pipeline: Pipeline,
     names: Sequence[TableName],
     plugins: Set[str],
     captured: Sequence[TableName] = (),
@@ -101,15 +100,15 @@ def check_tables(
 
     `captured`: tables that are captured already; they are not checked, but the others must not collide with them.
     """
-    examined = examine_tables(connection, settings, names, captured)
+    examined = examine_tables(connection, pipeline, names, captured)
     described = {table.name for table in examined.tables}
     # only of tables that exist: looking for duplicates reads them
-    keys = {name: key for name, key in settings.source.choices.keys.items() if name in described}
+    keys = {name: key for name, key in pipeline.settings.source.choices.keys.items() if name in described}
     further: list[Refusals] = [
         catalog.find_duplicate_keys(connection, keys),
         # captured ones first: of two that collide, the later one is refused
-        catalog.find_confused_keys(connection, [*captured, *examined.shapes], settings.source.choices.keys),
-        find_shared_topics(settings.log.prefix, [*captured, *examined.shapes], change_topic, latest_topic),
+        catalog.find_confused_keys(connection, [*captured, *examined.shapes], pipeline.settings.source.choices.keys),
+        find_shared_topics(pipeline.settings.log.prefix, [*captured, *examined.shapes], change_topic, latest_topic),
         {} if debezium_properties.POSTGRES_TEXT in plugins else _find_unsendable(examined.tables),
         {} if debezium_properties.has_own_topics(plugins) else _find_topicless(examined.shapes),
     ]
@@ -144,25 +143,23 @@ def describe_missing_plugins(plugins: Set[str]) -> Iterator[PreconditionError]:
         yield PreconditionError(f"{lacking}: a slot that somebody moves is not noticed", _PLUGIN)
 
 
-def _find_unsupported(
-    settings: PipelineSettings, follower: str, tables: Iterable[Table], copied: Iterable[Table]
-) -> Refusals:
+def _find_unsupported(pipeline: Pipeline, follower: str, tables: Iterable[Table], copied: Iterable[Table]) -> Refusals:
     """Refuse tables that one follower should hold and cannot.
 
     A table that the lake has `copied` is not refused: it stops in that follower only.
     """
     known = {table.name for table in copied}
-    own = [table for table in tables if settings.holds_table(follower, table) and table.name not in known]
-    refusals = {table.name: registry.refusal(settings.followers[follower], table) for table in own}
+    own = [table for table in tables if pipeline.settings.holds_table(follower, table) and table.name not in known]
+    refusals = {table.name: registry.refusal(pipeline.settings.followers[follower], table) for table in own}
     return {name: refusal for name, refusal in refusals.items() if refusal}
 
 
-def _find_without_history(settings: PipelineSettings, tables: Iterable[Table], copied: Set[TableName]) -> Refusals:
+def _find_without_history(pipeline: Pipeline, tables: Iterable[Table], copied: Set[TableName]) -> Refusals:
     """Refuse tables of which no history can be kept, though the settings ask for one.
 
     A table that the lake has `copied` is not refused: its history stops alone.
     """
-    asked = {*settings.histories} - copied
+    asked = {*pipeline.settings.histories} - copied
     reasons = {table.name: find_obstacle(table) for table in tables if table.name in asked}
     return {
         name: PreconditionError(f"{name}: no history can be kept: {why}", "take it out of `history:` in cdc.yaml")
@@ -171,14 +168,14 @@ def _find_without_history(settings: PipelineSettings, tables: Iterable[Table], c
     }
 
 
-def find_taken_names(settings: PipelineSettings, names: Iterable[TableName], copied: Set[TableName]) -> Refusals:
+def find_taken_names(pipeline: Pipeline, names: Iterable[TableName], copied: Set[TableName]) -> Refusals:
     """Refuse tables that have the name of a history: of one that the settings name, or that lies in the lake.
 
     The lake is asked about tables that it has not `copied` only.
     """
-    tracked = {name: find_tracked(name, settings.histories) for name in names}
+    tracked = {name: find_tracked(name, pipeline.settings.histories) for name in names}
     refusals = {name: _describe_taken(name, f"the history of {of}") for name, of in tracked.items() if of}
-    lake = lake_of(settings)
+    lake = pipeline.lake
     for name in tracked.keys() - refusals.keys() - copied:
         if is_history_folder(lake, name):
             refusals[name] = _describe_taken(name, "a history")
@@ -192,18 +189,18 @@ def _describe_taken(name: TableName, owner: str) -> PreconditionError:
     )
 
 
-def describe_skipped(settings: PipelineSettings, tables: Iterable[Table]) -> Iterator[PreconditionError]:
+def describe_skipped(pipeline: Pipeline, tables: Iterable[Table]) -> Iterator[PreconditionError]:
     """Say which followers skip which tables: those that a pattern names, and that the follower cannot hold."""
     for table in tables:
-        for follower in settings.followers:
-            if settings.holds(follower, table.name) and not settings.holds_table(follower, table):
-                refusal = registry.refusal(settings.followers[follower], table)
+        for follower in pipeline.settings.followers:
+            if pipeline.settings.holds(follower, table.name) and not pipeline.settings.holds_table(follower, table):
+                refusal = registry.refusal(pipeline.settings.followers[follower], table)
                 assert refusal is not None
                 yield PreconditionError(f"not in {follower}: {refusal.what}", refusal.remedy)
 
 
 def _suggest_tables(
-    settings: PipelineSettings,
+    pipeline: Pipeline,
     names: Sequence[TableName],
     refused: Mapping[TableName, Sequence[PreconditionError]],
     there: Iterable[Table],
@@ -213,7 +210,7 @@ def _suggest_tables(
     `there`: the refused tables that Postgres could send. One that is refused only because some follower cannot hold it
     is left out of that follower only.
     """
-    against = {table.name: _followers_against(settings, table) for table in there}
+    against = {table.name: _followers_against(pipeline, table) for table in there}
     partly = {
         name: [follower for follower, _ in reasons]
         for name, reasons in against.items()
@@ -221,26 +218,28 @@ def _suggest_tables(
     }
     out = [name for name in refused if name not in partly]
     entries = [str(name) for name in names if name not in out]
-    if settings.selection.has_patterns:
-        entries = [entry for entry in settings.source.tables if TableName.parse(entry) not in out]
+    if pipeline.settings.selection.has_patterns:
+        entries = [entry for entry in pipeline.settings.source.tables if TableName.parse(entry) not in out]
         # a pattern would name these again
         entries += [f"{BUT}{name}" for name in out if name in Selection.of(entries)]
     if not entries:
         return ""
-    free = {follower: [name for name in partly if follower in partly[name]] for follower in settings.followers}
-    return f"these would be accepted:\nsource:\n  tables:\n{table_lines(entries)}{_leave_out_lines(settings, free)}"
+    free = {follower: [name for name in partly if follower in partly[name]] for follower in pipeline.settings.followers}
+    return f"these would be accepted:\nsource:\n  tables:\n{table_lines(entries)}{_leave_out_lines(pipeline, free)}"
 
 
-def _followers_against(settings: PipelineSettings, table: Table) -> Sequence[tuple[str, PreconditionError]]:
-    refusals = ((name, registry.refusal(settings.followers[name], table)) for name in settings.followers)
-    return [(name, refusal) for name, refusal in refusals if refusal and settings.holds(name, table.name)]
+def _followers_against(pipeline: Pipeline, table: Table) -> Sequence[tuple[str, PreconditionError]]:
+    refusals = (
+        (name, registry.refusal(pipeline.settings.followers[name], table)) for name in pipeline.settings.followers
+    )
+    return [(name, refusal) for name, refusal in refusals if refusal and pipeline.settings.holds(name, table.name)]
 
 
-def _leave_out_lines(settings: PipelineSettings, free: Mapping[str, Sequence[TableName]]) -> str:
+def _leave_out_lines(pipeline: Pipeline, free: Mapping[str, Sequence[TableName]]) -> str:
     """The `leave_out` blocks: for each follower the tables in `free`, after those that it leaves out already."""
     blocks = "".join(
         f"\n  {follower}:\n    leave_out:\n"
-        f"{table_lines([*settings.leave_out_of(follower), *map(str, tables)], indent=6)}"
+        f"{table_lines([*pipeline.settings.leave_out_of(follower), *map(str, tables)], indent=6)}"
         for follower, tables in free.items()
         if tables
     )

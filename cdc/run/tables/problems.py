@@ -6,19 +6,15 @@ from typing import Final
 from psycopg import Connection
 
 from cdc.columns.feed import FedFollower
-from cdc.config.settings import PipelineSettings
 from cdc.connect.source import catalog
-from cdc.connect.source import connection as source
 from cdc.connect.source.catalog import ExaminedTables
 from cdc.core.errors import CdcError, PreconditionError
 from cdc.core.plural import format_count
 from cdc.core.selection import BUT
 from cdc.core.table import TableName
-from cdc.run.lease import is_lease_held
-from cdc.run.pipeline import delta_follower
+from cdc.run.pipeline import Pipeline
 from cdc.run.tables.preflight import examine_tables, merge_refusals
 from cdc.run.tables.selection import find_uncopied, list_followed
-from cdc.sinks.lake.follower import DeltaFollower
 from cdc.sinks.lake.metadata.stopped_tables import StoppedTable
 
 MOST_SHOWN: Final = 3
@@ -39,51 +35,51 @@ def describe_blocked_keys(table: TableName, keys: int, letters: int) -> Precondi
     return PreconditionError(what, "`cdc dead-letters list`")
 
 
-def describe_stops(settings: PipelineSettings, lake: DeltaFollower) -> list[PreconditionError]:
+def describe_stops(pipeline: Pipeline) -> list[PreconditionError]:
     """Describe the lake's stopped tables; with the tables of the source as they are now, if it answers."""
-    stops = lake.tables.stops()
+    stops = pipeline.lake_follower.tables.stops()
     if not stops:
         return []
     try:
-        with source.open_connection(settings.source) as connection:
+        with pipeline.open_source() as connection:
             names = [stop.name for stop in stops]
-            now = examine_tables(connection, settings, names)
+            now = examine_tables(connection, pipeline, names)
     # the stop itself is known without the source; only its remedy may be less exact
     except CdcError:
         now = ExaminedTables([], {}, {})
     return [describe_stop(stop, now) for stop in stops]
 
 
-def describe_stops_in(settings: PipelineSettings, name: str, follower: FedFollower) -> list[PreconditionError]:
+def describe_stops_in(pipeline: Pipeline, name: str, follower: FedFollower) -> list[PreconditionError]:
     """Describe the tables that are stopped in one follower behind the lake, except those that it is not to hold."""
-    followed = set(list_followed(settings, delta_follower(settings)))
+    followed = set(list_followed(pipeline))
     stops = {table: stop for table, stop in follower.stops().items() if table in followed}
     return [
         PreconditionError(f"{name}: {stop.what}", stop.remedy)
         for table, stop in sorted(stops.items())
-        if settings.holds(name, table)
+        if pipeline.settings.holds(name, table)
     ]
 
 
-def describe_uncopied(settings: PipelineSettings, lake: DeltaFollower) -> list[PreconditionError]:
+def describe_uncopied(pipeline: Pipeline) -> list[PreconditionError]:
     """Describe new tables of a pattern that cannot be copied, or that nobody copies since no `cdc follow` runs."""
-    if not settings.selection.has_patterns or lake.position() is None:
+    if not pipeline.settings.selection.has_patterns or pipeline.lake_follower.position() is None:
         return []
-    with source.open_connection(settings.source) as connection:
-        now = examine_tables(connection, settings, sorted(find_uncopied(connection, settings, lake)))
+    with pipeline.open_source() as connection:
+        now = examine_tables(connection, pipeline, sorted(find_uncopied(connection, pipeline)))
     ready: Sequence[PreconditionError] = [describe_missing_copy(table.name, "run `cdc follow`") for table in now.fit]
-    is_followed = is_lease_held(settings, settings.delta[0])
+    is_followed = pipeline.leases.is_held(pipeline.lake_name)
     return [*map(merge_refusals, now.refusals.values()), *([] if is_followed else ready)]
 
 
 def describe_children(
-    settings: PipelineSettings, connection: Connection, names: Sequence[TableName]
+    pipeline: Pipeline, connection: Connection, names: Sequence[TableName]
 ) -> list[PreconditionError]:
     """Describe the tables of `names` from which others inherit that the file neither follows nor leaves out.
 
     A table is followed without the rows of its children: Postgres sends these under the child's own name.
     """
-    selection = settings.selection
+    selection = pipeline.settings.selection
     errors = []
     for parent, children in catalog.list_children(connection, names).items():
         if unnamed := [child for child in children if child not in selection and not selection.leaves_out(child)]:

@@ -4,26 +4,25 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from cdc.config.errors import SettingsRefusedError
-from cdc.config.settings import PipelineSettings
 from cdc.core.containment import describe_error
 from cdc.core.errors import CdcError, ConfigurationError
 from cdc.core.table import Table, TableName
-from cdc.run.pipeline import view_store
+from cdc.run.pipeline import Pipeline
 from cdc.sinks.lake.history.shape import find_obstacle, history_table
 from cdc.views.compiled import compile_view
 from cdc.views.definition import ViewDefinition
 from cdc.views.order import sort_readable
 
 
-def check_views(settings: PipelineSettings, tables: Iterable[Table]) -> None:
+def check_views(pipeline: Pipeline, tables: Iterable[Table]) -> None:
     """Raise SettingsRefusedError for views that would stop when they are filled. `tables`: as they are followed.
 
     A view that reads another one is asked about once the lake has that.
     """
-    known = {**find_histories(settings, tables := [*tables]), **{table.name: table for table in tables}}
-    views = sort_readable(settings.view_definitions)[0]
-    if settings.views.keys() & {str(name) for read in views.values() for name in read}:
-        known |= _find_filled(settings)
+    known = {**find_histories(pipeline, tables := [*tables]), **{table.name: table for table in tables}}
+    views = sort_readable(pipeline.settings.view_definitions)[0]
+    if pipeline.settings.views.keys() & {str(name) for read in views.values() for name in read}:
+        known |= _find_filled(pipeline)
     refused = [
         error
         for view, read in views.items()
@@ -33,17 +32,17 @@ def check_views(settings: PipelineSettings, tables: Iterable[Table]) -> None:
         raise SettingsRefusedError(refused)
 
 
-def find_histories(settings: PipelineSettings, tables: Iterable[Table]) -> dict[TableName, Table]:
+def find_histories(pipeline: Pipeline, tables: Iterable[Table]) -> dict[TableName, Table]:
     """The histories of these tables, as far as they are kept."""
-    kept = [table for table in tables if table.name in settings.histories and not find_obstacle(table)]
+    kept = [table for table in tables if table.name in pipeline.settings.histories and not find_obstacle(table)]
     return {history.name: history for history in map(history_table, kept)}
 
 
-def _find_filled(settings: PipelineSettings) -> Mapping[TableName, Table]:
+def _find_filled(pipeline: Pipeline) -> Mapping[TableName, Table]:
     # a lake that is not there, or does not answer, has none
     with suppress(CdcError):
-        store = view_store(settings)
-        found = {view.name: store.find(view) for view in settings.view_definitions}
+        store = pipeline.views
+        found = {view.name: store.find(view) for view in pipeline.settings.view_definitions}
         return {name: table.table for name, table in found.items() if table}
     return {}
 

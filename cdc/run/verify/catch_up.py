@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from cdc.config.settings import PipelineSettings
 from cdc.core.errors import PreconditionError
 from cdc.core.plural import format_count
 from cdc.core.position import Lsn, Position, format_lsn
@@ -12,12 +11,9 @@ from cdc.core.table import TableName
 from cdc.core.table_state import Joining
 from cdc.core.waiting import Deadline
 from cdc.log.changes_behind import ChangesBehind
-from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
-from cdc.run.lease import is_lease_held
-from cdc.run.pipeline import delta_follower
+from cdc.run.pipeline import Pipeline
 from cdc.run.tables.selection import list_followed
-from cdc.sinks.lake.follower import DeltaFollower
 from cdc.sinks.lake.metadata.stopped_tables import StoppedTable
 
 POLL_SECONDS = 0.5
@@ -31,15 +27,15 @@ Check = Callable[[], None]
 """Called between two looks; raises CdcError when further waiting is in vain."""
 
 
-def check_followed(settings: PipelineSettings, followers: Mapping[str, ReadPosition], lsn: Lsn) -> None:
+def check_followed(pipeline: Pipeline, followers: Mapping[str, ReadPosition], lsn: Lsn) -> None:
     """Raise PreconditionError for a follower that lacks changes up to `lsn` while nobody follows it on this machine."""
     for name, read_position in followers.items():
-        with _open_log(settings, lsn) as behind:
-            _check_followed(settings, name, read_position, behind)
+        with _open_log(pipeline, lsn) as behind:
+            _check_followed(pipeline, name, read_position, behind)
 
 
 def wait_for_lsn(
-    settings: PipelineSettings, name: str, read_position: ReadPosition, lsn: Lsn, patience: float | None, check: Check
+    pipeline: Pipeline, name: str, read_position: ReadPosition, lsn: Lsn, patience: float | None, check: Check
 ) -> Position:
     """Wait until the follower has everything committed up to `lsn`; returns its position then.
 
@@ -48,13 +44,13 @@ def wait_for_lsn(
     """
     longest = PATIENCE_SECONDS if patience is None else patience
     deadline = Deadline(longest)
-    with _open_log(settings, lsn) as behind:
+    with _open_log(pipeline, lsn) as behind:
         while True:
             position = read_position()
             if position is not None and _has_reached(position, behind):
                 return position
             if patience is None:
-                _check_followed(settings, name, read_position, behind)
+                _check_followed(pipeline, name, read_position, behind)
             if deadline.is_past:
                 at = format_lsn(position.lsn) if position else "no position"
                 raise PreconditionError(
@@ -66,7 +62,7 @@ def wait_for_lsn(
 
 
 def wait_for_tables(
-    settings: PipelineSettings,
+    pipeline: Pipeline,
     followers: Mapping[str, ReadPosition],
     patience: float | None,
     asked: Collection[TableName],
@@ -78,20 +74,20 @@ def wait_for_tables(
     """
     longest = PATIENCE_SECONDS if patience is None else patience
     # one for all looks: the tables that have joined stay open
-    deadline, lake, missing = Deadline(longest), delta_follower(settings), dict[str, list[TableName]]()
+    deadline, lake, missing = Deadline(longest), pipeline.lake_follower, dict[str, list[TableName]]()
     while True:
         # positions first: a later cut has more tables, never fewer
         positions = {name: read_position() for name, read_position in followers.items()}
         lake.cuts.invalidate()
         lake.tables.look_again([table for tables in missing.values() for table in tables])
         missing = {
-            name: [table for table in _find_missing_tables(settings, lake, name, at) if table in asked]
+            name: [table for table in _find_missing_tables(pipeline, name, at) if table in asked]
             for name, at in positions.items()
         }
         name, tables = next(((name, tables) for name, tables in missing.items() if tables), ("", []))
         if not tables:
             return lake.tables.stops()
-        if deadline.is_past or (patience is None and not is_lease_held(settings, name)):
+        if deadline.is_past or (patience is None and not pipeline.leases.is_held(name)):
             raise PreconditionError(
                 f"follower {name} does not have {', '.join(map(str, tables))} as copied last",
                 "run `cdc follow` until it has",
@@ -99,22 +95,20 @@ def wait_for_tables(
         time.sleep(POLL_SECONDS)
 
 
-def _find_missing_tables(
-    settings: PipelineSettings, lake: DeltaFollower, name: str, position: Position | None
-) -> Sequence[TableName]:
+def _find_missing_tables(pipeline: Pipeline, name: str, position: Position | None) -> Sequence[TableName]:
     if position is None:
         return []
     # by a follower's own cut: it holds the tables of that one, not of the lake's last
-    absent = lake.tables.select(Joining, at=None if name == settings.delta[0] else position)
-    return sorted(absentee for absentee, s in absent.items() if settings.holds_table(name, s.table))
+    absent = pipeline.lake_follower.tables.select(Joining, at=None if name == pipeline.lake_name else position)
+    return sorted(absentee for absentee, s in absent.items() if pipeline.settings.holds_table(name, s.table))
 
 
 @contextmanager
-def _open_log(settings: PipelineSettings, lsn: Lsn) -> Iterator[ChangesBehind]:
+def _open_log(pipeline: Pipeline, lsn: Lsn) -> Iterator[ChangesBehind]:
     """The changes of the followed tables up to an LSN, as the log has them; read on from look to look."""
-    tables = frozenset(map(str, list_followed(settings, delta_follower(settings))))
-    with Reader(settings.log) as reader:
-        yield ChangesBehind(reader, transaction_topic(settings.log.prefix), tables, lsn)
+    tables = frozenset(map(str, list_followed(pipeline)))
+    with pipeline.open_log() as reader:
+        yield ChangesBehind(reader, transaction_topic(pipeline.settings.log.prefix), tables, lsn)
 
 
 def _has_reached(position: Position, behind: ChangesBehind) -> bool:
@@ -124,9 +118,9 @@ def _has_reached(position: Position, behind: ChangesBehind) -> bool:
     return lacking.is_whole and not lacking.changes
 
 
-def _check_followed(settings: PipelineSettings, name: str, read_position: ReadPosition, behind: ChangesBehind) -> None:
+def _check_followed(pipeline: Pipeline, name: str, read_position: ReadPosition, behind: ChangesBehind) -> None:
     # lease first: a `cdc follow` may catch up and end in between, and then the position is new enough
-    if is_lease_held(settings, name):
+    if pipeline.leases.is_held(name):
         return
     position = read_position()
     changes = behind.count(position).changes if position else None

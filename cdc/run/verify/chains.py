@@ -8,20 +8,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc.columns.table_copy import FrameCopy
-from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.core.table import Table, TableName
-from cdc.run.pipeline import lake_of
+from cdc.run.pipeline import Pipeline
 from cdc.run.spark.errors import translate_errors
 from cdc.sinks.lake.history.chain import BLOCK_ROWS, digest_block, find_break
 from cdc.sinks.lake.history.epochs import Epoch, list_epochs
 from cdc.sinks.lake.history.shape import BATCH, CHAIN, SEQUENCE, history_name
-from cdc.sinks.lake.layout import Lake
-from cdc.sinks.lake.metadata.cuts import Cuts
 
 _DIGESTED = pa.schema([(BATCH, pa.int64()), (CHAIN, pa.string()), ("first", pa.int64()), ("digest", pa.string())])
 
@@ -54,27 +51,27 @@ class ChainVerdict:
         return f"{self.history}: a row of batch {self.broken} was changed, taken away or added"
 
 
-def check_chains(settings: PipelineSettings, spark: SparkSession) -> Sequence[ChainVerdict]:
+def check_chains(pipeline: Pipeline) -> Sequence[ChainVerdict]:
     """Check the chain of every epoch of every history as it lies there now, whoever wrote it."""
-    lake = lake_of(settings)
-    cut = Cuts(lake).last()
+    lake = pipeline.lake
+    cut = pipeline.table_cuts.last()
     verdicts = list[ChainVerdict]()
-    for name in settings.histories:
+    for name in pipeline.settings.histories:
         epochs = list_epochs(lake, name, cut)
         if not epochs:
             verdicts.append(ChainVerdict(history_name(name), 0, "", None, "it has not begun", has_begun=False))
-        own = [_check(lake, spark, epoch) for epoch in epochs]
+        own = [_check(pipeline, epoch) for epoch in epochs]
         verdicts += [_check_link(*pair) for pair in zip(own, [*epochs[1:], None], strict=True)]
     return verdicts
 
 
-def _check(lake: Lake, spark: SparkSession, epoch: Epoch) -> ChainVerdict:
+def _check(pipeline: Pipeline, epoch: Epoch) -> ChainVerdict:
     if epoch.opened is None:
         return ChainVerdict(epoch.name, 0, "", None, epoch.why)
     after = epoch.opened.facts.after
     try:
         with translate_errors(f"the chain of {epoch.name}"):
-            frame = spark.read.format("delta").load(lake.folder(epoch.name))
+            frame = pipeline.spark.read.format("delta").load(pipeline.lake.folder(epoch.name))
             rows = digest_batches(frame, epoch.opened.table).orderBy(BATCH, CHAIN).collect()
     except CdcError as error:
         if isinstance(error, UnreachableError | PreconditionError):

@@ -3,13 +3,12 @@
 from collections.abc import Collection, Mapping
 from functools import partial
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from cdc.columns.rows.compare import Comparison, compare, hash_side
-from cdc.config.settings import PipelineSettings
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Table, TableName
-from cdc.run.pipeline import lake_of
+from cdc.run.pipeline import Pipeline
 from cdc.run.read.histories import select_as_of
 from cdc.run.spark.errors import translate_errors
 from cdc.run.verify.report import Verdict
@@ -18,36 +17,34 @@ from cdc.sinks.lake import layout
 from cdc.sinks.lake.history.epochs import list_epochs
 from cdc.sinks.lake.history.facts import HistoryMoment, TrackedShape
 from cdc.sinks.lake.history.shape import history_name
-from cdc.sinks.lake.metadata.cuts import Cut, Cuts
+from cdc.sinks.lake.metadata.cuts import Cut
 from cdc.views.spark.frames import read_table
 
 
 def compare_histories(
-    settings: PipelineSettings, spark: SparkSession, max_keys: int, only: Collection[TableName] = ()
+    pipeline: Pipeline, max_keys: int, only: Collection[TableName] = ()
 ) -> Mapping[TableName, Verdict]:
     """Compare the histories of these tables, or all, by the names of their present epochs.
 
     At most `max_keys` keys of each.
     """
-    lake = lake_of(settings)
-    cut = Cuts(lake).last()
-    wanted = [name for name in settings.histories if not only or name in only]
+    lake = pipeline.lake
+    cut = pipeline.table_cuts.last()
+    wanted = [name for name in pipeline.settings.histories if not only or name in only]
     verdicts = dict[TableName, Verdict]()
     for name in wanted:
         epochs = list_epochs(lake, name, cut)
         present = epochs[-1].name if epochs else history_name(name)
-        compare_one = partial(_compare, settings, spark, max_keys, (name, present), cut)
+        compare_one = partial(_compare, pipeline, max_keys, (name, present), cut)
         verdicts[present] = compare_alone(str(present), compare_one)
     return verdicts
 
 
-def _compare(
-    settings: PipelineSettings, spark: SparkSession, max_keys: int, names: tuple[TableName, TableName], cut: Cut | None
-) -> Verdict:
+def _compare(pipeline: Pipeline, max_keys: int, names: tuple[TableName, TableName], cut: Cut | None) -> Verdict:
     name, history = names
     if cut is None or str(history) not in cut.versions or str(name) not in cut.versions:
         return Verdict(None, stopped=PreconditionError(f"{history} is in no cut now", "see `cdc status`"))
-    lake = lake_of(settings)
+    lake, spark = pipeline.lake, pipeline.spark
     table = layout.require_table(lake, name, cut.versions[str(name)])
     with translate_errors(f"the comparison of {history}"):
         going = select_as_of(read_table(spark, lake, cut, history), TrackedShape.of(table, HistoryMoment(0, 0)))

@@ -13,16 +13,15 @@ from pyspark.sql import DataFrame, SparkSession
 from cdc.columns.rows import digest as digests
 from cdc.columns.rows.compare import Comparison, Side, compare, hash_side
 from cdc.columns.rows.digest import Digest, digest_of_copy, digest_of_rows
-from cdc.config.settings import PipelineSettings
 from cdc.connect.source import connection as source
 from cdc.connect.source import heartbeat, slot
 from cdc.core.errors import CdcError, PreconditionError, TableStoppedError, UnreachableError
 from cdc.core.position import LogStart, Lsn, Position, format_lsn
 from cdc.core.table import Table, TableName
 from cdc.core.waiting import Deadline
-from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import EndsAbove
+from cdc.run.pipeline import Pipeline
 from cdc.run.spark.errors import translate_errors
 from cdc.run.verify.report import Verdict
 from cdc.run.verify.walls import compare_alone
@@ -143,9 +142,8 @@ class PinnedSource:
 
 @contextmanager
 def pin_source(
-    settings: PipelineSettings,
+    pipeline: Pipeline,
     connection: Connection,
-    spark: SparkSession,
     tables: Sequence[TableName],
     log_start: LogStart,
     max_keys: int,
@@ -154,7 +152,7 @@ def pin_source(
 
     `log_start`: of the lake's position. `max_keys`: most differing keys that a comparison names.
     """
-    src = settings.source
+    src = pipeline.settings.source
     # at most 63 bytes, as any name in Postgres: 47, 8, and 8 digits
     temporary = f"{src.slot[:47]}_verify_{time.time_ns() % 10**8}"
     before = files(connection, tables)
@@ -166,11 +164,11 @@ def pin_source(
     ):
         lsn = snapshot.bookmark.lsn
         # an END above the LSN shows that everything up to it has come; on an idle source this makes one
-        heartbeat.write_heartbeat(connection, src, settings.pipeline.name, f"verify {format_lsn(lsn)}")
+        heartbeat.write_heartbeat(connection, src, pipeline.name, f"verify {format_lsn(lsn)}")
         snapshot_source = SnapshotSource(source.conninfo(src, connection.info.server_version), keeper.snapshot)
-        log = held.enter_context(Reader(settings.log))
-        since = EndsAbove(log, transaction_topic(settings.log.prefix), lsn, log_start)
-        yield PinnedSource(spark, snapshot_source, keeper, lsn, since, max_keys, held)
+        log = held.enter_context(pipeline.open_log())
+        since = EndsAbove(log, transaction_topic(pipeline.settings.log.prefix), lsn, log_start)
+        yield PinnedSource(pipeline.spark, snapshot_source, keeper, lsn, since, max_keys, held)
 
 
 def _give_up_after(seconds: float) -> OnLock:

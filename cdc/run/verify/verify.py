@@ -4,18 +4,16 @@ Measured, never inferred (*Designing Data-Intensive Applications*, chapter 12, "
 tables with equal digests are equal. Only the others are compared row by row.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
-from pyspark.sql import SparkSession
-
-from cdc.config.settings import VIEWS, PipelineSettings
+from cdc.config.settings import VIEWS
 from cdc.connect.source import connection as source
 from cdc.connect.source.catalog import ExaminedTables
 from cdc.core.errors import CdcError, ConfigurationError
 from cdc.core.table import Table, TableName
 from cdc.run.capture.progress_check import CaptureCheck
-from cdc.run.pipeline import delta_follower, fed_followers, lake_of, view_store
+from cdc.run.pipeline import Pipeline
 from cdc.run.tables import problems
 from cdc.run.tables.history_check import require_position
 from cdc.run.tables.preflight import examine_tables, merge_refusals
@@ -28,14 +26,12 @@ from cdc.run.verify.pinned_source import FollowerReader, PinnedSource, pin_sourc
 from cdc.run.verify.report import Report
 from cdc.run.verify.view_comparison import ViewComparison
 from cdc.sinks.lake.feed.digest import compute_digest
-from cdc.sinks.lake.feed.feed import LakeFeed
 
 Followers = Mapping[str, FollowerReader]
 
 
 def verify(
-    settings: PipelineSettings,
-    start_spark: Callable[[], SparkSession],
+    pipeline: Pipeline,
     names: Sequence[str],
     patience: float | None,
     max_keys: int,
@@ -50,33 +46,33 @@ def verify(
     soon as it is known that nobody follows it, or that the capture does not run.
     """
     with_views, names = VIEWS in names, [name for name in names if name != VIEWS]
-    lake_position = require_position(delta_follower(settings))
-    with source.open_connection(settings.source) as connection:
-        now = examine_tables(connection, settings, _select_tables(settings, names, only))
+    lake_position = require_position(pipeline.lake_follower)
+    with pipeline.open_source() as connection:
+        now = examine_tables(connection, pipeline, _select_tables(pipeline, names, only))
         # the snapshot will be at the source's end of now: followers only reach that if the capture runs
-        check = CaptureCheck(settings, connection)
+        check = CaptureCheck(pipeline, connection)
         check.check_connector()
         if patience is None:
-            positions = {name: reader.position for name, reader in _open_readers(settings, None, names).items()}
-            check_followed(settings, positions, source.current_lsn(connection))
-        spark = start_spark()
-        open_trouble_log(settings)
-        followers = _open_readers(settings, spark, names)
+            positions = {name: reader.position for name, reader in _open_readers(pipeline, names).items()}
+            check_followed(pipeline, positions, source.current_lsn(connection))
+        pipeline.start_spark()
+        open_trouble_log(pipeline.state)
+        followers = _open_readers(pipeline, names)
         to_compare = [table.name for table in now.fit]
-        with pin_source(settings, connection, spark, to_compare, lake_position.log_start, max_keys) as pinned:
-            report = _compare_followers(settings, followers, now, pinned, patience, check)
-            if (lake := settings.delta[0]) in names and settings.histories:
-                report = report.with_further({lake: compare_histories(settings, spark, max_keys, only)})
-            held = {name: followers[name] for name in names if settings.holds_views(name)}
+        with pin_source(pipeline, connection, to_compare, lake_position.log_start, max_keys) as pinned:
+            report = _compare_followers(pipeline, followers, now, pinned, patience, check)
+            if (lake := pipeline.lake_name) in names and pipeline.settings.histories:
+                report = report.with_further({lake: compare_histories(pipeline, max_keys, only)})
+            held = {name: followers[name] for name in names if pipeline.settings.holds_views(name)}
             if not with_views and not held:
                 return report
-            wait_for_lsn(settings, VIEWS, view_store(settings).position, pinned.lsn, patience, check)
-            verdicts = ViewComparison(settings, spark, max_keys).compare(held, only, with_views=with_views)
+            wait_for_lsn(pipeline, VIEWS, pipeline.views.position, pinned.lsn, patience, check)
+            verdicts = ViewComparison(pipeline, max_keys).compare(held, only, with_views=with_views)
             return report.with_further(verdicts)
 
 
 def _compare_followers(
-    settings: PipelineSettings,
+    pipeline: Pipeline,
     followers: Followers,
     now: ExaminedTables,
     pinned: PinnedSource,
@@ -85,68 +81,63 @@ def _compare_followers(
 ) -> Report:
     """Wait until the followers have everything up to the LSN, then compare their tables."""
     reached = {
-        name: wait_for_lsn(settings, name, reader.position, pinned.lsn, patience, check)
+        name: wait_for_lsn(pipeline, name, reader.position, pinned.lsn, patience, check)
         for name, reader in followers.items()
     }
     asked = now.shapes.keys() | now.refusals.keys()
     # only now: on the way to the LSN they may have changed a table's schema, or stopped the table
-    stops = wait_for_tables(settings, {name: reader.position for name, reader in followers.items()}, patience, asked)
+    stops = wait_for_tables(pipeline, {name: reader.position for name, reader in followers.items()}, patience, asked)
+    pipeline.look_again()
     stopped = {stop.name: problems.describe_stop(stop, now) for stop in stops if stop.name in asked}
-    pinned.incomparable.update(_find_incomparable(settings, now, stopped))
+    pinned.incomparable.update(_find_incomparable(pipeline, now, stopped))
     followed = [table for table in now.fit if table.name not in stopped]
     verdicts = {
-        name: pinned.verdicts(reader, reached[name], _select_own(settings, name, reader, followed))
+        name: pinned.verdicts(reader, reached[name], _select_own(pipeline, name, reader, followed))
         for name, reader in followers.items()
     }
     return Report(pinned.lsn, verdicts, stopped, pinned.incomparable)
 
 
-def _select_own(
-    settings: PipelineSettings, name: str, follower: FollowerReader, tables: Sequence[Table]
-) -> list[Table]:
+def _select_own(pipeline: Pipeline, name: str, follower: FollowerReader, tables: Sequence[Table]) -> list[Table]:
     """The tables of these that the follower holds, including stopped ones that it can no longer hold."""
     stopped = follower.stops()
     return [
         table
         for table in tables
-        if settings.holds_table(name, table) or (settings.holds(name, table.name) and table.name in stopped)
+        if pipeline.settings.holds_table(name, table)
+        or (pipeline.settings.holds(name, table.name) and table.name in stopped)
     ]
 
 
-def _select_tables(
-    settings: PipelineSettings, names: Sequence[str], only: Collection[TableName]
-) -> Sequence[TableName]:
+def _select_tables(pipeline: Pipeline, names: Sequence[str], only: Collection[TableName]) -> Sequence[TableName]:
     """The tables to compare. Raises ConfigurationError for one in `only` that none of these followers has."""
-    lake = delta_follower(settings)
-    followed, held = list_followed(settings, lake), list_held_by(settings, lake, names)
+    followed, held = list_followed(pipeline), list_held_by(pipeline, names)
     for table in only:
-        if (table not in followed or table not in held) and not settings.is_view(table):
+        if (table not in followed or table not in held) and not pipeline.settings.is_view(table):
             raise ConfigurationError(f"{table} is followed by none of {', '.join(names)}", "correct --table")
     return [table for table in followed if not only or table in only]
 
 
 def _find_incomparable(
-    settings: PipelineSettings, now: ExaminedTables, stopped: Collection[TableName]
+    pipeline: Pipeline, now: ExaminedTables, stopped: Collection[TableName]
 ) -> dict[TableName, CdcError]:
     """The tables that are not stopped, and have no copy or another schema in the source than in the lake."""
     refused = {name: merge_refusals(refusals) for name, refusals in now.refusals.items()}
-    copied = delta_follower(settings).bookmarks()
+    copied = pipeline.lake_follower.bookmarks()
     uncopied = {
         table.name: problems.describe_missing_copy(table.name, "run `cdc bootstrap`")
         for table in now.fit
         if table.name not in copied
     }
-    incomparable = {**find_different(settings, now.tables), **uncopied, **refused}
+    incomparable = {**find_different(pipeline, now.tables), **uncopied, **refused}
     return {name: error for name, error in incomparable.items() if name not in stopped}
 
 
-def _open_readers(
-    settings: PipelineSettings, spark: SparkSession | None, names: Collection[str]
-) -> dict[str, FollowerReader]:
-    """Readers of these followers, by name; without Spark, only their positions can be read."""
-    lake = delta_follower(settings)
-    feed = LakeFeed(spark, lake_of(settings))
-    lake_reader = FollowerReader(lake.position, feed.rows, partial(compute_digest, lake_of(settings), feed))
-    fed = fed_followers(spark, settings).items()
+def _open_readers(pipeline: Pipeline, names: Collection[str]) -> dict[str, FollowerReader]:
+    """Readers of these followers, by name; until Spark has started, only their positions can be read."""
+    lake = pipeline.lake_follower
+    feed = pipeline.open_whole_feed()
+    lake_reader = FollowerReader(lake.position, feed.rows, partial(compute_digest, pipeline.lake, feed))
+    fed = pipeline.fed.items()
     readers = {name: FollowerReader(f.position, f.rows, f.digest, f.stops) for name, f in fed}
-    return {name: reader for name, reader in {settings.delta[0]: lake_reader, **readers}.items() if name in names}
+    return {name: reader for name, reader in {pipeline.lake_name: lake_reader, **readers}.items() if name in names}

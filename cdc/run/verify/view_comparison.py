@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from cdc.columns.names import quoted
 from cdc.columns.rows.compare import Comparison, compare, hash_side
 from cdc.columns.rows.digest import Digest, digest_of_copy
 from cdc.columns.table_copy import FrameCopy, RowsTask
 from cdc.columns.values.spark_types import row_type
-from cdc.config.settings import VIEWS, PipelineSettings
+from cdc.config.settings import VIEWS
 from cdc.core.errors import PreconditionError, TableLostError
 from cdc.core.table import Table, TableName
-from cdc.run.pipeline import lake_of, view_store
+from cdc.run.pipeline import Pipeline
 from cdc.run.spark.errors import translate_errors
 from cdc.run.verify.pinned_source import FollowerReader
 from cdc.run.verify.report import Verdict
@@ -74,8 +74,7 @@ def _require_view(lake: Lake, view: ViewDefinition, cut: Cut) -> Table:
 class ViewComparison:
     """Compares the views of a pipeline; names at most `max_keys` keys of each."""
 
-    settings: PipelineSettings
-    spark: SparkSession
+    pipeline: Pipeline
     max_keys: int
 
     def compare(
@@ -83,7 +82,7 @@ class ViewComparison:
     ) -> Verdicts:
         """Compare views with their statements, and these followers with the views; `only`: these, if there are any."""
         # one that cannot be read is stopped, and compared with nothing
-        ordered, refused = sort_readable(define_present_views(self.settings))
+        ordered, refused = sort_readable(define_present_views(self.pipeline))
         views = [*ordered, *refused]
         wanted = [view for view in views if not only or view.name in only]
         own = {view.name: self._alone(view, self._compare_view) for view in wanted} if with_views else {}
@@ -91,7 +90,7 @@ class ViewComparison:
             name: {
                 view.name: self._alone(view, partial(self._compare_follower, reader))
                 for view in wanted
-                if self.settings.holds(name, view.name)
+                if self.pipeline.settings.holds(name, view.name)
             }
             for name, reader in followers.items()
         }
@@ -101,7 +100,7 @@ class ViewComparison:
         return compare_alone(f"view {view.name}", partial(compare, view))
 
     def _compare_view(self, view: ViewDefinition) -> Verdict:
-        store = view_store(self.settings)
+        store = self.pipeline.views
         cut, stop = store.cuts.last(), store.find_stop(view)
         if stop or cut is None or str(view.name) not in cut.versions:
             reason = stop.reason if stop else "it is in no cut yet"
@@ -111,17 +110,17 @@ class ViewComparison:
 
     def _compare_at(self, view: ViewDefinition, cut: Cut, shown: Cut) -> Comparison:
         """Compare the view at `cut` with its statement over the tables at the cut that it shows."""
-        lake = lake_of(self.settings)
+        lake = self.pipeline.lake
         compiled = self._compile(view, shown)
         table = _require_view(lake, view, cut)
-        present = LakeFeed(self.spark, lake, with_views=True).copy(table, cut)
-        frames = {name: read_table(self.spark, lake, shown, name) for name in compiled.tables}
-        with run_statement(self.spark, compiled.statement, frames) as result:
+        present = LakeFeed(self.pipeline.spark, lake, with_views=True).copy(table, cut)
+        frames = {name: read_table(self.pipeline.spark, lake, shown, name) for name in compiled.tables}
+        with run_statement(self.pipeline.spark, compiled.statement, frames) as result:
             copy = ResultCopy(result, compiled.shape(table))
             ours, theirs = digest_of_copy(copy, table), digest_of_copy(present, table)
             if ours == theirs:
                 return Comparison(ours.rows, theirs.rows)
-            return self._compare_rows(copy.frame(), read_table(self.spark, lake, cut, view.name), table)
+            return self._compare_rows(copy.frame(), read_table(self.pipeline.spark, lake, cut, view.name), table)
 
     def _compare_rows(self, ours: DataFrame, theirs: DataFrame, table: Table) -> Comparison:
         left, right = hash_side(ours, table), hash_side(theirs, table)
@@ -132,7 +131,7 @@ class ViewComparison:
             right.release()
 
     def _compile(self, view: ViewDefinition, cut: Cut) -> CompiledView:
-        lake = lake_of(self.settings)
+        lake = self.pipeline.lake
         tables = {name: layout.require_table(lake, name, cut.versions[str(name)]) for name in sort_views([view])[view]}
         return compile_view(view, tables)
 
@@ -150,20 +149,20 @@ class ViewComparison:
 
     def _digest_for(self, reader: FollowerReader, view: ViewDefinition) -> tuple[Cut, Table, Digest]:
         """The cut at which the follower stands, and the view there."""
-        feed, position = LakeFeed(self.spark, lake_of(self.settings), with_views=True), reader.position()
+        feed, position = LakeFeed(self.pipeline.spark, self.pipeline.lake, with_views=True), reader.position()
         cut = feed.require_cut(position) if position else feed.last_cut()
-        table = _require_view(lake_of(self.settings), view, cut)
+        table = _require_view(self.pipeline.lake, view, cut)
         return cut, table, digest_of_copy(feed.copy(table, cut), table)
 
     def _has_same(self, reader: FollowerReader, view: ViewDefinition, cut: Cut) -> bool:
         """Whether the follower still has the view as it is in the cut."""
         position = reader.position()
-        now = LakeFeed(None, lake_of(self.settings), with_views=True).find_cut(position) if position else None
+        now = LakeFeed(None, self.pipeline.lake, with_views=True).find_cut(position) if position else None
         return now is not None and now.versions.get(str(view.name)) == cut.versions.get(str(view.name))
 
     def _compare_with(self, reader: FollowerReader, table: Table, cut: Cut, ours: Digest, theirs: Digest) -> Comparison:
         if ours == theirs:
             return Comparison(ours.rows, theirs.rows)
         return self._compare_rows(
-            read_table(self.spark, lake_of(self.settings), cut, table.name), reader.rows(table), table
+            read_table(self.pipeline.spark, self.pipeline.lake, cut, table.name), reader.rows(table), table
         )

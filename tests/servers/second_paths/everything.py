@@ -135,7 +135,7 @@ class Everything:
         if by_rows:
             report = verify(self.pipeline, self.spark)
             assert report.is_equal, report.as_json()
-        chains = check_chains(self.pipeline.settings, self.spark)
+        chains = check_chains(self.pipeline.opened(self.spark))
         assert not any(verdict.broken for verdict in chains), chains
         found = problems(self.pipeline)
         assert not found, found

@@ -14,7 +14,8 @@ from cdc.config.file import load
 from cdc.config.settings import FOLLOWER_NAME, VIEWS, PipelineSettings
 from cdc.core.errors import CdcError, HistoryLostError, PreconditionError, RefusedError, UnreachableError
 from cdc.run.follow.follow import follow
-from cdc.run.lease import COPIES, hold_lease, is_lease_held, read_end, read_problem
+from cdc.run.lease import COPIES, Leases
+from cdc.run.pipeline import Pipeline
 from cdc.run.verify.verify import verify
 from tests.support.waiting import until
 
@@ -32,6 +33,11 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) 
     return load(tmp_path / "cdc.yaml")
 
 
+@pytest.fixture
+def leases(tmp_path: Path) -> Leases:
+    return Leases(tmp_path / "leases")
+
+
 def no_spark() -> NoReturn:
     raise AssertionError("Spark was started")
 
@@ -44,51 +50,51 @@ def test_follow_requires_a_copy(verb: list[str], settings: PipelineSettings, cap
 
 def test_verbs_without_a_copy_do_not_start_spark(settings: PipelineSettings) -> None:
     with pytest.raises(HistoryLostError, match="no copy"):
-        follow(settings, no_spark, ("lake",), print)
+        follow(Pipeline(settings, no_spark), ("lake",), print)
     with pytest.raises(HistoryLostError, match="no copy"):
-        verify(settings, no_spark, ("lake",), None, 10)
+        verify(Pipeline(settings, no_spark), ("lake",), None, 10)
 
 
-def test_lease_is_held_while_a_process_holds_it(settings: PipelineSettings) -> None:
-    assert not is_lease_held(settings, "lake")
-    with hold_lease(settings, "lake"):
-        assert is_lease_held(settings, "lake")
-        assert not is_lease_held(settings, "search")
-    assert not is_lease_held(settings, "lake")
+def test_lease_is_held_while_a_process_holds_it(leases: Leases) -> None:
+    assert not leases.is_held("lake")
+    with leases.hold("lake"):
+        assert leases.is_held("lake")
+        assert not leases.is_held("search")
+    assert not leases.is_held("lake")
 
 
-def test_looking_at_a_lease_does_not_block_it(settings: PipelineSettings) -> None:
+def test_looking_at_a_lease_does_not_block_it(leases: Leases) -> None:
     ended = threading.Event()
 
     def look() -> None:
         while not ended.is_set():
-            is_lease_held(settings, "lake")
+            leases.is_held("lake")
 
-    with hold_lease(settings, "lake"):
+    with leases.hold("lake"):
         looking = threading.Thread(target=look)
         looking.start()
     try:
         for _ in range(20):
-            with hold_lease(settings, "lake"):
+            with leases.hold("lake"):
                 pass
     finally:
         ended.set()
         looking.join()
-    until(lambda: not is_lease_held(settings, "lake"), "nobody holds it")
+    until(lambda: not leases.is_held("lake"), "nobody holds it")
 
 
-def test_lease_holder_notes_its_problem(settings: PipelineSettings) -> None:
+def test_lease_holder_notes_its_problem(leases: Leases) -> None:
     blocked = UnreachableError("the cluster is silent", "start it")
-    with hold_lease(settings, "search") as held:
-        assert read_problem(settings, "search") is None
+    with leases.hold("search") as held:
+        assert leases.read_problem("search") is None
         held.write_note(blocked)
-        found = read_problem(settings, "search")
+        found = leases.read_problem("search")
         assert (type(found), str(found)) == (UnreachableError, str(blocked))
         held.write_note(None)
-        assert read_problem(settings, "search") is None
+        assert leases.read_problem("search") is None
         held.write_note(blocked)
     # nobody waits any more
-    assert read_problem(settings, "search") is None
+    assert leases.read_problem("search") is None
 
 
 @pytest.mark.parametrize(
@@ -102,42 +108,42 @@ def test_lease_holder_notes_its_problem(settings: PipelineSettings) -> None:
     ],
 )
 def test_what_ended_a_follower_for_good_is_known_until_somebody_follows_it(
-    settings: PipelineSettings, problem: CdcError, stays: bool
+    leases: Leases, problem: CdcError, stays: bool
 ) -> None:
-    assert read_end(settings, "lake") is None
-    with hold_lease(settings, "lake") as held:
+    assert leases.read_end("lake") is None
+    with leases.hold("lake") as held:
         held.write_note(problem)
-        assert read_end(settings, "lake") is None
-    ended = read_end(settings, "lake")
+        assert leases.read_end("lake") is None
+    ended = leases.read_end("lake")
     assert (ended is not None and str(ended) == str(problem)) is stays
     # one that only tries to follow it changes nothing, nor does a copy
-    with hold_lease(settings, "lake"):
+    with leases.hold("lake"):
         pass
-    assert (read_end(settings, "lake") is not None) is stays
-    with hold_lease(settings, "lake") as held:
+    assert (leases.read_end("lake") is not None) is stays
+    with leases.hold("lake") as held:
         held.write_note(None)
-    assert read_end(settings, "lake") is None
+    assert leases.read_end("lake") is None
 
 
 @given_settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.from_regex(FOLLOWER_NAME, fullmatch=True))
 @example("bootstrap")
 @example("copies")
-def test_any_name_of_a_follower_leaves_every_other_lease_free(settings: PipelineSettings, name: str) -> None:
+def test_any_name_of_a_follower_leaves_every_other_lease_free(leases: Leases, name: str) -> None:
     """What is not a follower's, of those that the settings take, has a lease that no follower can take."""
     assume(name != VIEWS)
-    with hold_lease(settings, name):
+    with leases.hold(name):
         for other in (COPIES, VIEWS):
-            assert not is_lease_held(settings, other)
-            with hold_lease(settings, other):
+            assert not leases.is_held(other)
+            with leases.hold(other):
                 pass
 
 
-def test_lease_is_lost_when_its_file_is_replaced(settings: PipelineSettings) -> None:
-    with hold_lease(settings, "search") as held:
+def test_lease_is_lost_when_its_file_is_replaced(leases: Leases) -> None:
+    with leases.hold("search") as held:
         assert held.describe_loss() is None
         held.lock.unlink()
         assert "was removed" in str(held.describe_loss())
-        with hold_lease(settings, "search") as other:
+        with leases.hold("search") as other:
             assert other.describe_loss() is None
             assert "the lease of follower search is lost" in str(held.describe_loss())

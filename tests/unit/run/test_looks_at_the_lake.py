@@ -16,8 +16,8 @@ from cdc.connect.source import connection as source
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Table, TableName
 from cdc.core.table_state import Followed, Joining
+from cdc.run.pipeline import Pipeline
 from cdc.run.tables.selection import find_new_tables
-from cdc.run.verify import catch_up
 from cdc.run.verify.catch_up import wait_for_tables
 from cdc.sinks.lake.delta.log import DeltaLog
 from cdc.sinks.lake.storage.base import Storage
@@ -75,20 +75,27 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counts
 
 
+def open_on(lake: PlacedLake, settings: PipelineSettings) -> Pipeline:
+    """The pipeline of these settings on a lake that may lie elsewhere."""
+    pipeline = Pipeline(settings)
+    pipeline.__dict__["lake_follower"] = follower_of(lake)
+    return pipeline
+
+
 def test_idle_minute_with_a_pattern_opens_no_table_again(
     lake: PlacedLake, settings: PipelineSettings, opened: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = [each.name for each in TABLES]
     monkeypatch.setattr(source, "open_connection", lambda _: nullcontext())
     monkeypatch.setattr(catalog, "list_tables", lambda *_: [*there, TableName("public", "late")])
-    followed = follower_of(lake)
-    assert find_new_tables(settings, followed) == {TableName("public", "late")}
+    pipeline = open_on(lake, settings)
+    assert find_new_tables(pipeline) == {TableName("public", "late")}
     opened.clear()
     for _ in range(6):
-        assert find_new_tables(settings, followed) == {TableName("public", "late")}
+        assert find_new_tables(pipeline) == {TableName("public", "late")}
     assert not opened
     load(lake, table("late"), 20)
-    assert find_new_tables(settings, followed) == set()
+    assert find_new_tables(pipeline) == set()
 
 
 def test_wait_for_a_table_that_joins_opens_the_others_once(
@@ -112,9 +119,8 @@ def test_wait_for_a_table_that_joins_opens_the_others_once(
             position = replace(last.position, end_offset=30, lsn=Lsn(30))
             writer.cuts.add(writer._cut(writer.tables.select(Followed), position, 0), last)
 
-    monkeypatch.setattr(catch_up, "delta_follower", lambda _: follower_of(lake))
     monkeypatch.setattr(time, "sleep", go_on)
-    stops = wait_for_tables(settings, {"lake": follower_of(lake).position}, 60.0, {late.name})
+    stops = wait_for_tables(open_on(lake, settings), {"lake": follower_of(lake).position}, 60.0, {late.name})
     assert looks == 9
     assert [stop.name for stop in stops] == [TABLES[0].name]
     mine = {name: count for name, count in opened.items() if name in {each.name.table for each in TABLES[1:]}}

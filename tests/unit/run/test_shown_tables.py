@@ -9,7 +9,7 @@ from cdc.config.settings import PipelineSettings
 from cdc.core.errors import ConfigurationError, PreconditionError
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Table, TableName
-from cdc.run.pipeline import delta_follower
+from cdc.run.pipeline import Pipeline
 from cdc.run.read.shown_tables import ShownTables
 from cdc.run.waiting_views import describe_waiting_views
 from cdc.sinks.lake.history.shape import history_table
@@ -27,9 +27,11 @@ VIEWS = {
 
 def hidden(settings: PipelineSettings, *names: TableName) -> list[str]:
     """The tables that readers of the lake do not see now."""
-    position = delta_follower(settings).position()
+    position = Pipeline(settings).lake_follower.position()
     assert position
-    return [str(name) for name in ShownTables(settings, "lake", None, names).find_hidden(position, position.lsn)]
+    return [
+        str(name) for name in ShownTables(Pipeline(settings), "lake", None, names).find_hidden(position, position.lsn)
+    ]
 
 
 def copy_late(tracked: TrackedLake) -> None:
@@ -46,7 +48,7 @@ def test_a_table_that_is_copied_again_is_hidden_until_a_cut_has_it(tmp_path: Pat
     assert hidden(settings) == hidden(settings, NAME) == ["public.things"]
     assert hidden(settings, OTHERS.name) == []
     # somebody is at it
-    ShownTables(settings, "lake", None).check_stops([NAME])
+    ShownTables(Pipeline(settings), "lake", None).check_stops([NAME])
     tracked.copy(tracked.table, ROWS, 15, anew=True)
     assert hidden(settings) == ["public.things"]
     tracked.follower.tables.adopt([NAME])
@@ -61,7 +63,7 @@ def test_a_table_that_has_stopped_for_good_is_told_to_who_waits_for_it(tmp_path:
     settings = settings_of(tracked)
     tracked.follower.tables.stop({NAME: "its schema has changed"})
     tracked.apply(1)
-    shown = ShownTables(settings, "lake", None)
+    shown = ShownTables(Pipeline(settings), "lake", None)
     with pytest.raises(PreconditionError) as told:
         shown.check_stops([NAME])
     assert str(told.value) == (
@@ -74,7 +76,7 @@ def test_a_table_that_has_stopped_for_good_is_told_to_who_waits_for_it(tmp_path:
 def waiting(settings: PipelineSettings, tracked: TrackedLake) -> list[str]:
     cut = tracked.follower.cuts.last()
     assert cut
-    return [str(problem) for problem in describe_waiting_views(settings, cut)]
+    return [str(problem) for problem in describe_waiting_views(Pipeline(settings), cut)]
 
 
 def test_a_view_is_a_problem_only_if_what_it_reads_does_not_come_by_itself(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def settings_with(folder: Path, spark: str) -> PipelineSettings:
 
 def test_settings_go_by_a_file_of_ones_own(tmp_path: Path) -> None:
     settings = settings_with(tmp_path / "my shop", SPARK)
-    command = write_command(settings, Submission.of(settings, "spark://10.0.0.1:7077", ["follow"]))
+    command = write_command(tmp_path, Submission.of(settings, "spark://10.0.0.1:7077", ["follow"]))
     assert command[1:5] == ["--master", "spark://10.0.0.1:7077", "--deploy-mode", "client"]
     assert "canary" not in " ".join(command)
     conf = Path(command[command.index("--properties-file") + 1])

@@ -4,13 +4,12 @@ from pathlib import Path
 
 from cdc.core.containment import LOG, contain_errors
 from cdc.run.trouble_log import open_trouble_log
-from tests.unit.config.test_settings import made
 
 
 def test_a_traceback_goes_to_the_pipeline_s_file_once(tmp_path: Path) -> None:
-    settings, before = made(pipeline={"name": "shop", "state": str(tmp_path)}), [*LOG.handlers]
-    path = open_trouble_log(settings)
-    assert open_trouble_log(settings) == path
+    before = [*LOG.handlers]
+    path = open_trouble_log(tmp_path)
+    assert open_trouble_log(tmp_path) == path
     try:
         with contain_errors("view a.b", lambda _: None):
             raise ValueError("what nobody has thought of")

@@ -16,6 +16,7 @@ from cdc.config.settings import VIEWS
 from cdc.core.errors import HistoryLostError, PreconditionError, TableLostError, UnreachableError
 from cdc.core.position import Lsn, Position
 from cdc.core.table import Table, TableName
+from cdc.run.pipeline import Pipeline
 from cdc.run.verify import history_comparison
 from cdc.run.verify.pinned_source import FollowerReader, PinnedSource
 from cdc.run.verify.report import Report, Verdict
@@ -71,7 +72,7 @@ def test_a_views_comparison_ends_no_other(tmp_path: Path, monkeypatch: pytest.Mo
     followers = {"lake": {"kind": "delta", "path": str(tmp_path)}, "search": search}
     source = {"host": "h", "dbname": "d", "user": "u", "password": "p", "tables": ["public.*"]}
     settings = made(source=source, views=views, followers=followers)
-    comparison = ViewComparison(settings, NO_SPARK, 9)
+    comparison = ViewComparison(Pipeline(settings), 9)
     held = {"search": cast("FollowerReader", None)}
     if error in OF_ALL:
         with pytest.raises(type(error)):
@@ -105,11 +106,11 @@ def test_a_tables_comparison_ends_no_other(error: Exception) -> None:
 @pytest.mark.parametrize("error", ALONE, ids=repr)
 def test_a_historys_comparison_ends_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     def compare(*args: Any) -> Verdict:
-        if args[3][0] == THINGS.name:
+        if args[2][0] == THINGS.name:
             raise error
         return EQUAL
 
     monkeypatch.setattr(history_comparison, "_compare", compare)
     settings = settings_of(TrackedLake(in_folder(tmp_path)), history=["public.things", "public.others"])
-    verdicts = history_comparison.compare_histories(settings, NO_SPARK, 9)
+    verdicts = history_comparison.compare_histories(Pipeline(settings), 9)
     check_told({"lake": verdicts}, "public.things_history")

@@ -8,6 +8,7 @@ import pytest
 from cdc.config.errors import SettingsRefusedError
 from cdc.config.settings import PipelineSettings
 from cdc.core.table import Column, Kind, Table, TableName
+from cdc.run.pipeline import Pipeline
 from cdc.run.tables import view_check
 from cdc.run.tables.view_check import check_views
 from tests.support.views.kept import KeptWithoutSpark
@@ -44,7 +45,7 @@ def test_each_view_is_refused_by_its_name_and_place() -> None:
     views = {name: sql for name, (sql, _) in REFUSED.items()}
     settings = settings_with(**views, right="SELECT id, total FROM orders", waits="SELECT id FROM elsewhere")
     with pytest.raises(SettingsRefusedError) as refused:
-        check_views(settings, [ORDERS])
+        check_views(Pipeline(settings), [ORDERS])
     assert refused.value.exit_code == 2
     found = dict(line.removeprefix("views.shop.").split(": ", 1) for line in refused.value.lines)
     assert found.keys() == REFUSED.keys()
@@ -57,7 +58,7 @@ def test_an_error_that_nobody_thought_of_is_one_line(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(view_check, "compile_view", compile_none)
     with pytest.raises(SettingsRefusedError, match=r"views\.shop\.v: an error that cdc does not know .*StopIteration"):
-        check_views(settings_with(v="SELECT id FROM orders"), [ORDERS])
+        check_views(Pipeline(settings_with(v="SELECT id FROM orders")), [ORDERS])
 
 
 def test_a_view_over_another_one_is_asked_about_once_the_lake_has_that(tmp_path: Path) -> None:
@@ -67,11 +68,11 @@ def test_a_view_over_another_one_is_asked_about_once_the_lake_has_that(tmp_path:
     }
     source = {"host": "h", "dbname": "d", "user": "u", "password": "p", "tables": ["public.*"]}
     settings = made(source=source, followers={"lake": {"kind": "delta", "path": str(tmp_path / "none")}}, views=views)
-    check_views(settings, [CUSTOMERS])
+    check_views(Pipeline(settings), [CUSTOMERS])
     kept = KeptWithoutSpark(tmp_path, [CUSTOMERS], [NAMES])
     put_customers(kept, 1)
     kept.keeper.bring(kept.source.cut())
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(view_check, "view_store", lambda _: kept.store)
+        patched.setattr(Pipeline, "views", kept.store)
         with pytest.raises(SettingsRefusedError, match=r"^views\.shop\.over: .*nope"):
-            check_views(settings, [CUSTOMERS])
+            check_views(Pipeline(settings), [CUSTOMERS])
