@@ -70,15 +70,16 @@ def move_money(pipeline: Pipeline, done: threading.Event, seed: int) -> None:
 def read_sums(pipeline: Pipeline) -> set[str]:
     """Read both tables at the newest cut so often, and at so many cuts; the LSNs of these."""
     cuts = set[str]()
-    for reads in count(1):
-        cut = cdc.cut(SAVINGS, CHECKING, config=pipeline.config)
-        tables = [polars.scan_delta(each.path, version=each.version) for each in cut.tables.values()]
-        assert sum(each.select(polars.sum("amount")).collect().item() for each in tables) == TOTAL, cut
-        cuts.add(cut.lsn)
-        # reads are quicker than cuts
-        if reads >= READS and len(cuts) >= READS / 20:
-            break
-    return cuts
+    with cdc.open(pipeline.config) as opened:
+        for reads in count(1):
+            cut = opened.cut(SAVINGS, CHECKING)
+            tables = [polars.scan_delta(each.path, version=each.version) for each in cut.tables.values()]
+            assert sum(each.select(polars.sum("amount")).collect().item() for each in tables) == TOTAL, cut
+            cuts.add(cut.lsn)
+            # reads are quicker than cuts
+            if reads >= READS and len(cuts) >= READS / 20:
+                return cuts
+    raise AssertionError("unreachable")
 
 
 def test_the_sum_is_right_at_every_cut(
@@ -96,6 +97,8 @@ def test_the_sum_is_right_at_every_cut(
         finally:
             done.set()
     last = cdc.cut(config=pipeline.config)
+    with cdc.open(pipeline.config) as opened, pytest.raises(ConfigurationError, match="was opened without Spark"):
+        opened.read()
     moments: list[str | datetime] = [*sorted(cuts, key=parse_lsn)[:3], last.lsn, last.committed_at]
     for at in moments:
         frames = cdc.read(spark, at=at, config=pipeline.config)
@@ -107,7 +110,7 @@ def test_the_sum_is_right_at_every_cut(
         cdc.cut("public.nothing", config=pipeline.config)
 
 
-def find_note(pipeline: Pipeline, follower: str, number: int) -> str | None:
+def find_note(pipeline: Pipeline, opened: cdc.PipelineReader, follower: str, number: int) -> str | None:
     """A note's text as a reader of the follower sees it."""
     if follower == "search":
         settings = pipeline.settings.followers["search"]
@@ -116,9 +119,18 @@ def find_note(pipeline: Pipeline, follower: str, number: int) -> str | None:
         found = httpx.get(f"{settings.url}/{index}/_search", params={"q": f"id:{number}"}).json()["hits"]["hits"]
         return found[0]["_source"]["text"] if found else None
     name = "public.notes" if follower == "lake" else "shop.seen"
-    table = cdc.cut(name, config=pipeline.config).tables[name]
+    table = opened.cut(name).tables[name]
     rows = polars.scan_delta(table.path, version=table.version).filter(polars.col("id") == number).collect()
     return rows["text"][0] if len(rows) else None
+
+
+def write_note(pipeline: Pipeline, number: int) -> str:
+    """Write it; returns its token."""
+    with pipeline.servers.connect(pipeline.settings.source.dbname) as connection:
+        connection.execute("INSERT INTO notes VALUES (%s, %s)", (number, f"note {number}"))
+        with connection.transaction(), pytest.raises(PreconditionError, match="commit first"):
+            cdc.token(connection)
+        return cdc.token(connection)
 
 
 CLIENTS, WRITES = int(os.environ.get("CDC_TEST_CLIENTS", "10")), int(os.environ.get("CDC_TEST_WRITES", "60"))
@@ -133,19 +145,16 @@ def test_clients_read_their_own_writes(
     bootstrap(pipeline, spark)
     environ(pipeline)
 
-    def write_and_read(number: int) -> None:
-        follower = ("lake", "views", "search")[number % 3]
-        with pipeline.servers.connect(pipeline.settings.source.dbname) as connection:
-            connection.execute("INSERT INTO notes VALUES (%s, %s)", (number, f"note {number}"))
-            with connection.transaction(), pytest.raises(PreconditionError, match="commit first"):
-                cdc.token(connection)
-            token = cdc.token(connection)
-        shown = cdc.wait(token, follower, seconds=120, config=pipeline.config)
-        assert parse_lsn(shown) >= parse_lsn(token)
-        assert find_note(pipeline, follower, number) == f"note {number}"
+    def write_and_read(client: int) -> None:
+        # what one keeps open shows each of its writes
+        with cdc.open(pipeline.config) as opened:
+            for number in range(client, WRITES, CLIENTS):
+                token, follower = write_note(pipeline, number), ("lake", "views", "search")[number % 3]
+                assert parse_lsn(opened.wait(token, follower, seconds=120)) >= parse_lsn(token)
+                assert find_note(pipeline, opened, follower, number) == f"note {number}"
 
     with following(pipeline, spark), ThreadPoolExecutor(CLIENTS) as threads:
-        list(threads.map(write_and_read, range(WRITES)))
+        list(threads.map(write_and_read, range(CLIENTS)))
     token = cdc.token(pipeline.connection)
     with pytest.raises(UnreachableError, match=f"has not shown {token} within 0.2 s"):
         cdc.wait(token, "search", seconds=0.2, config=pipeline.config)
