@@ -46,7 +46,12 @@ class Invocation:
         """The pipeline of the configuration; `verb` names its Spark, whose slow steps are printed as it starts."""
         from cdc.run.pipeline import Pipeline
 
-        return Pipeline(self.settings, partial(_start_spark, self.settings, verb))
+        return Pipeline(self.settings, partial(self._start_spark, verb))
+
+    def _start_spark(self, verb: str) -> "SparkSession":
+        from cdc.run.spark.pipeline_session import build_spark_session
+
+        return build_spark_session(self.settings, verb, progress=LineProgress(output.say))
 
     @cached_property
     def loaded(self) -> "LoadedSettings":
@@ -61,9 +66,3 @@ class Invocation:
             output.warn(warning)
         allow(loaded.settings.pipeline.readable_by)
         return loaded
-
-
-def _start_spark(settings: "PipelineSettings", verb: str) -> "SparkSession":
-    from cdc.run.spark.pipeline_session import build_spark_session
-
-    return build_spark_session(settings, verb, progress=LineProgress(output.say))

@@ -10,6 +10,7 @@ from cdc.columns.feed import FedFollower, FeedBatch, FeedRows
 from cdc.core.errors import HistoryLostError, UnreachableError
 from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
+from cdc.core.waiting import Deadline
 from cdc.run.copy.fill import TableFiller
 from cdc.run.follow.streams import BatchProgress
 from cdc.sinks.lake.feed.change_cache import ChangeCache
@@ -22,6 +23,8 @@ TOGETHER_BYTES = 64 * 1024 * 1024
 """Changes of one table are small up to this size of their files in the lake."""
 POLL_SECONDS, RING_SECONDS = 0.2, 1.0
 """Pause between two looks for new cuts: when another process writes the lake; when this one does, and rings."""
+STORE_POLL_SECONDS, STORE_RING_SECONDS = 2.0, 30.0
+"""The same for a lake on an object store, where each look is a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,22 @@ class FeedStreamHooks:
 
     reached: Callable[[BatchProgress], bool]
     works: Callable[[], None]
+
+
+def choose_poll_seconds(*, rings: bool, on_store: bool) -> float:
+    """The pause between two looks for new cuts. `rings`: the stream of the lake is in this process."""
+    if on_store:
+        return STORE_RING_SECONDS if rings else STORE_POLL_SECONDS
+    return RING_SECONDS if rings else POLL_SECONDS
+
+
+def await_cut(recent: ChangeCache, rings: int, seconds: float, stopping: threading.Event) -> int:
+    """Wait for a ring, `seconds` at most, and a second more for `stopping` at most; returns the number of rings."""
+    deadline, heard = Deadline(seconds), rings
+    # rings are counted: one since the last look ends the wait at once
+    while heard == rings and not deadline.is_past and not stopping.is_set():
+        heard = recent.wait_for_cut(rings, min(seconds, RING_SECONDS))
+    return heard
 
 
 class FeedStream:
@@ -64,8 +83,7 @@ class FeedStream:
             if not cuts:
                 self._filler.refill(self._cut)
                 self._hooks.works()
-                # rings are counted: one since the look above ends the wait at once
-                rings = self._recent.wait_for_cut(rings, self._poll_seconds)
+                rings = await_cut(self._recent, rings, self._poll_seconds, stopping)
             elif not self._apply_next(cuts):
                 return
 

@@ -21,7 +21,7 @@ from cdc.run.capture.heartbeat_chain import HeartbeatChain, find_verifiable_lsn
 from cdc.run.copy.fill import TableFiller
 from cdc.run.copy.resync import resync_tables
 from cdc.run.copy.resync_queue import ResyncQueue, ResyncResult
-from cdc.run.follow.feed_stream import POLL_SECONDS, RING_SECONDS, FeedStream, FeedStreamHooks
+from cdc.run.follow.feed_stream import FeedStream, FeedStreamHooks, choose_poll_seconds
 from cdc.run.follow.lake_stream import LakeStream, LakeStreamConfig, LakeStreamHooks, Readers
 from cdc.run.follow.large_runs import LargeRunReader
 from cdc.run.follow.maintenance import run_maintenance
@@ -76,8 +76,7 @@ class ProcessStreams:
         open_trouble_log(pipeline.state)
         self._pipeline = pipeline
         self._lake = pipeline.lake_name
-        # a look costs a request to the lake's store; with the lake's stream in this process, it rings instead
-        self._poll_seconds = RING_SECONDS if self._lake in names else POLL_SECONDS
+        self._poll_seconds = choose_poll_seconds(rings=self._lake in names, on_store=pipeline.lake.access is not None)
         self._stopping = stopping
         self._context, self._say = context, context.say
         self._fed = pipeline.fed

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from cdc.run.follow.feed_stream import FeedStreamHooks
+from cdc.run.follow.feed_stream import FeedStreamHooks, await_cut
 from cdc.run.follow.maintenance import ReadPositions, run_maintenance
 from cdc.run.follow.streams import BatchProgress
 from cdc.run.pipeline import Pipeline
@@ -49,7 +49,7 @@ class ViewStream:
                         return
                 else:
                     self.hooks.works()
-                    rings = self.recent.wait_for_cut(rings, self.poll_seconds)
+                    rings = await_cut(self.recent, rings, self.poll_seconds, stopping)
         finally:
             self.keeper.save()
 
