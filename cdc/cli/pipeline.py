@@ -170,7 +170,7 @@ def _verify_chains(settings: "PipelineSettings", *, json: bool) -> None:
 
     if not settings.histories:
         raise ConfigurationError("no history is kept", "name tables in `history:` of cdc.yaml")
-    verdicts = check_chains(settings, spark_starter(settings, "verify")())
+    verdicts = check_chains(settings, spark_starter(settings, "verify"))
     if json:
         output.as_json([verdict.as_json() for verdict in verdicts])
     else:
