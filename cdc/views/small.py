@@ -33,7 +33,7 @@ def compute_small(
     have more than `most_rows` rows, and where a change of a table may touch every row, since that may be a join of all
     rows with all. Raises PreconditionError as `describe_view`, ViewStoppedError when the key is not one.
     """
-    if not isinstance(view.duckdb, DuckStatement) or view.plan.whole or not _are_small(view, lookups, most_rows):
+    if not isinstance(view.duckdb, DuckStatement) or view.plan.whole or not are_small(view, lookups, most_rows):
         return None
     names = [name for name in view.statement.spell_outputs() if name is not None]
     if len(names) < len(view.duckdb.types):
@@ -56,7 +56,8 @@ def _evaluate(
     return table, view.shape(table).conform(Evaluator().evaluate(statement.sql, rows))
 
 
-def _are_small(view: CompiledView, lookups: Mapping[TableName, TableLookup], most_rows: int) -> bool:
+def are_small(view: CompiledView, lookups: Mapping[TableName, TableLookup], most_rows: int) -> bool:
+    """Whether all tables of a view together have at most `most_rows` rows, and SMALL_BYTES in files."""
     files = [file for name in view.tables for file in lookups[name].snapshot.files.values()]
     return sum(file.rows for file in files) <= most_rows and sum(file.size for file in files) <= SMALL_BYTES
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import cast
 from unittest.mock import patch
 
 import numpy as np
-from pyspark.sql import SparkSession
 
 from cdc.columns.netting.batch import DecodedBatch, TableChanges
 from cdc.columns.netting.transactions import to_columns
@@ -19,13 +19,12 @@ from cdc.sinks.lake.settings import DeltaSettings
 from tests.contract.followers import TABLES, Crash
 from tests.contract.memory import ChangesInMemory
 from tests.support.lake.places import PlacedLake
-from tests.support.lake.tables import write_copy
+from tests.support.lake.tables import read_by_delta_rs, write_copy
 from tests.support.model_changes import as_columns
 
 
 class DeltaHarness:
-    def __init__(self, spark: SparkSession, lake: PlacedLake) -> None:
-        self._spark = lake.for_spark(spark)
+    def __init__(self, lake: PlacedLake) -> None:
         self._lake = lake
         self.restart()
 
@@ -47,10 +46,8 @@ class DeltaHarness:
             self.apply(batch, position)
 
     def rows(self, table: Table) -> Mapping[Key, Row]:
-        found = self._spark.read.format("delta").load(self._lake.folder(table.name)).collect()
-        rows: dict[Key, Row] = {tuple(row[k] for k in table.key): row.asDict() for row in found}
-        assert len(rows) == len(found), "a key is there twice"
-        return rows
+        found = read_by_delta_rs(self._lake, table=table)
+        return cast("Mapping[Key, Row]", {(id,): row for id, row in found.items()})
 
     def position(self) -> Position | None:
         return self._follower.position()

@@ -47,13 +47,11 @@ def start(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     if request.param == "memory":
         yield MemoryHarness
         return
+    if request.param.startswith("delta"):
+        yield _start_delta(request, tmp_path_factory)
+        return
     spark = request.getfixturevalue("spark")
     match request.param:
-        case "delta":
-            yield lambda: DeltaHarness(spark, in_folder(tmp_path_factory.mktemp("lake")))
-        case "delta on an object store":
-            server = request.getfixturevalue("s3_server")
-            yield lambda: DeltaHarness(spark, on_server(server, tmp_path_factory.mktemp("lake")))
         case "search":
             url = request.getfixturevalue("search_url")
             yield lambda: SearchHarness(spark, url, _fresh_name())
@@ -63,6 +61,13 @@ def start(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         case "percolator":
             bootstrap, url = request.getfixturevalue("kafka_bootstrap"), request.getfixturevalue("search_url")
             yield lambda: PercolatorHarness(spark, bootstrap, url, _fresh_name())
+
+
+def _start_delta(request: pytest.FixtureRequest, folders: pytest.TempPathFactory) -> Start:
+    if request.param == "delta":
+        return lambda: DeltaHarness(in_folder(folders.mktemp("lake")))
+    server = request.getfixturevalue("s3_server")
+    return lambda: DeltaHarness(on_server(server, folders.mktemp("lake")))
 
 
 def _fresh_name() -> str:

@@ -11,8 +11,10 @@ from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 from cdc.log.names import change_topic
 from cdc.run.dead_letters import drop, find_letter, list_blocked_keys, render_text, replay
+from cdc.run.verify.verify import verify as run_verify
 from cdc.sinks.lake.apply.replay import BATCH_PENDING
 from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, problems, verify
+from tests.support.cdc_subprocess import LIMIT_SECONDS
 from tests.support.pipelines import MakePipeline, Pipeline
 
 THINGS, OTHERS = TableName("public", "things"), TableName("public", "others")
@@ -57,10 +59,12 @@ def plant_letters(make_pipeline: MakePipeline, spark: SparkSession, *, lake_only
     return pipeline
 
 
-def differing(pipeline: Pipeline, spark: SparkSession, follower: str = "lake") -> int:
-    comparison = verify(pipeline, spark).followers[follower][THINGS].comparison
-    assert comparison is not None
-    return comparison.missing + comparison.extra + comparison.differing
+def differing(pipeline: Pipeline, spark: SparkSession, *followers: str) -> list[int]:
+    """How many keys differ in each of these followers, or in the lake."""
+    names = followers or ("lake",)
+    report = run_verify(pipeline.opened(spark), names, LIMIT_SECONDS, 10)
+    compared = [report.followers[name][THINGS].comparison for name in names]
+    return [each.missing + each.extra + each.differing for each in compared if each is not None]
 
 
 def test_undecodable_message_blocks_its_key(make_pipeline: MakePipeline, spark: SparkSession) -> None:
@@ -69,7 +73,7 @@ def test_undecodable_message_blocks_its_key(make_pipeline: MakePipeline, spark: 
     pipeline.run("UPDATE things SET total = total + 1", "INSERT INTO others VALUES (1)")
     told = catch_up_but_for(pipeline, spark, f"public.things: {count} keys held, {2 * count} messages not applied")
     assert told.endswith(" → `cdc dead-letters list`")
-    assert differing(pipeline, spark) == differing(pipeline, spark, "latest") == count
+    assert differing(pipeline, spark, "lake", "latest") == [count, count]
     held = list_blocked_keys(pipeline.opened())
     assert {each.key for each in held} == {key_of(n) for n in range(1, count + 1)}
     assert [len(each.locations) for each in held] == [2] * count
@@ -83,7 +87,7 @@ def test_undecodable_message_blocks_its_key(make_pipeline: MakePipeline, spark: 
     done = drop(pipeline.opened(), [each.locations[0] for each in held])
     assert [(str(name), key) for name, key, _ in done.still_blocked] == [("public.things", key_of(count))]
     catch_up_but_for(pipeline, spark, "1 key held")
-    assert differing(pipeline, spark) == 1
+    assert differing(pipeline, spark) == [1]
     assert [each.key for each in list_blocked_keys(pipeline.opened())] == [key_of(count)]
     bootstrap(pipeline, spark, "public.things")
     pipeline.run("UPDATE things SET total = total + 1")
@@ -110,7 +114,7 @@ def test_message_without_a_key_stops_its_table_and_shown_values_are_masked(
     plant(pipeline, OTHERS, [(None, b"{}")] * 6)
     pipeline.run("INSERT INTO others SELECT generate_series(1, 50)", "UPDATE things SET total = 0 WHERE id > 10")
     catch_up_but_for(pipeline, spark, r"public\.others is followed no further than .* cannot be read")
-    assert differing(pipeline, spark) == 0
+    assert differing(pipeline, spark) == [0]
     bootstrap(pipeline, spark, "public.others")
     catch_up_but_for(pipeline, spark, r"^public\.things: 7 keys held")
     assert verify(pipeline, spark).is_equal
@@ -133,4 +137,4 @@ def test_on_refusal_stop_ends_follow(make_pipeline: MakePipeline, spark: SparkSe
     # asked to hold them instead, it goes on where it stood
     pipeline.configure("on_refusal: stop", "on_refusal: hold")
     catch_up_but_for(pipeline, spark, "keys held")
-    assert differing(pipeline, spark) == len(PLANTED)
+    assert differing(pipeline, spark) == [len(PLANTED)]

@@ -6,11 +6,13 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 
 import cdc
-from cdc.core.table import TableName
-from tests.support.cdc_inprocess import bootstrap, catch_up, problems, verify
+from cdc.config.settings import VIEWS
+from tests.support.cdc_inprocess import bootstrap, following, problems, verify
+from tests.support.cdc_subprocess import LIMIT_SECONDS
+from tests.support.lake.read_rows import read_rows
 from tests.support.pages import read_example
 from tests.support.pipelines import MakePipeline, Pipeline
 
@@ -41,17 +43,12 @@ class Run:
         return (self.now - timedelta(**parts)).replace(second=0, microsecond=0)
 
     def write(self, *statements: str) -> None:
+        """Commit these, and wait until the views show them."""
         self.pipeline.run(*statements)
-        catch_up(self.pipeline, self.spark)
+        cdc.wait(cdc.token(self.pipeline.connection), VIEWS, seconds=LIMIT_SECONDS, config=self.pipeline.config)
 
     def rows(self, view: str) -> list[dict[str, Any]]:
-        frame = self.spark.read.format("delta").load(self.pipeline.opened().lake.folder(TableName.parse(view)))
-        # Spark's session is in UTC
-        aware = [
-            {k: v.replace(tzinfo=UTC) if isinstance(v, datetime) else v for k, v in row.items()}
-            for row in map(Row.asDict, frame.collect())
-        ]
-        return aware
+        return read_rows(self.pipeline, view)
 
     def column(self, view: str, key: str, value: str) -> dict[Any, Any]:
         return {row[key]: row[value] for row in self.rows(view)}
@@ -61,16 +58,17 @@ class Run:
 def run(make_pipeline: MakePipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Run:
     pipeline = make_pipeline(*SCHEMA, tables=tuple(f"public.{name}" for name in TABLES), lake_only=True)
     pipeline.configure("followers:\n", f"{read_example('cdc/views/TIME.md')}\nfollowers:\n")
-    for name, value in pipeline.environ.items():
-        monkeypatch.setenv(name, value)
+    pipeline.configure("    key: [", "    whole_seconds: 1\n    key: [")
+    pipeline.set_environ(monkeypatch)
     bootstrap(pipeline, spark)
     return Run(pipeline, spark, datetime.now(UTC))
 
 
 def test_the_views_of_the_page_have_what_it_says(run: Run) -> None:
-    write_in_time_and_late(run)
-    write_later(run)
-    go_on_in_another_epoch(run)
+    with following(run.pipeline, run.spark):
+        write_in_time_and_late(run)
+        write_later(run)
+        go_on_in_another_epoch(run)
     # what is certain now: by the cut's commit time, which heartbeats move on
     committed = cdc.cut(config=run.pipeline.config).committed_at
     assert {row["id"] for row in run.rows("ads.searches") if row["expires"] <= committed} == {1, 2}
@@ -83,6 +81,7 @@ def test_the_views_of_the_page_have_what_it_says(run: Run) -> None:
 def write_in_time_and_late(run: Run) -> None:
     ago, began = run.ago, datetime.now(UTC)
     run.write(
+        "BEGIN",
         f"INSERT INTO page_views VALUES (1, 'a', 1, {ago(minutes=2)}), (2, 'a', 1, {ago(minutes=2)}),"
         f" (3, 'b', 2, {ago(minutes=40)}), (4, 'b', 1, {ago(hours=5)})",
         f"INSERT INTO sales VALUES (1, 7, {ago(hours=1)}), (2, 8, {ago(hours=1)})",
@@ -90,6 +89,7 @@ def write_in_time_and_late(run: Run) -> None:
         f"INSERT INTO clicks VALUES (1, 1, {ago(minutes=80)}), (2, 1, {ago(minutes=10)}), (3, 9, {ago(minutes=1)})",
         # a clock that is two hours ahead
         "INSERT INTO readings VALUES (1, 5, now() + interval '119 minutes', now() + interval '2 hours')",
+        "COMMIT",
     )
     assert run.column("web.minutes", "minute", "views") == {run.minute(minutes=2): 2}
     assert {row["id"] for row in run.rows("web.minutes_late")} == {3, 4}
@@ -106,10 +106,12 @@ def write_later(run: Run) -> None:
     """A price entered late, views that move from a closed minute to an open one, a click of an hour ago."""
     ago = run.ago
     run.write(
+        "BEGIN",
         f"INSERT INTO prices VALUES (2, 7, 12, {ago(hours=2)}), (3, 8, 3, {ago(hours=2)})",
         f"UPDATE page_views SET at = {ago(minutes=3)} WHERE id IN (1, 4)",
         "DELETE FROM page_views WHERE id = 3",
         f"INSERT INTO clicks VALUES (4, 2, {ago(minutes=60)})",
+        "COMMIT",
     )
     assert run.column("web.minutes", "minute", "views") == {run.minute(minutes=2): 1, run.minute(minutes=3): 2}
     assert {row["id"] for row in run.rows("web.minutes_late")} == {3, 4}

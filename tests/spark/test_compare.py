@@ -24,7 +24,7 @@ THINGS = Table(
     (Column("id", Kind.BIGINT), Column("a.b", Kind.BIGINT), Column("note", Kind.TEXT)),
     ("id",),
 )
-MANY = 20_000
+MANY = 2_000
 
 
 def source_rows(spark: SparkSession) -> DataFrame:

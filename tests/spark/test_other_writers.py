@@ -103,7 +103,11 @@ def test_row_changes_of_other_writers_stop_the_table(
 ) -> None:
     follower = bootstrap_follower(lake)
     transact(follower, 10)
-    by_spark(spark, lake, ROW_CHANGES[operation])
+    if (operation, when) == ("RESTORE", IN_A_CHECKPOINT):
+        # whose is as any other's in a checkpoint, and Spark's takes five seconds
+        DeltaTable(lake.folder(THINGS.name)).restore(0)
+    else:
+        by_spark(spark, lake, ROW_CHANGES[operation])
     reason = f"another writer's {operation} (version 2) changed its rows"
     if when == WHILE_FOLLOWED:
         [line] = transact(follower, 30)

@@ -25,6 +25,8 @@ from cdc.run.read.shown_tables import ShownTables
 POLL_SECONDS: Final = 0.05
 """Pause between two looks at the follower: each reads a small file, asks the index for one document, or reads a topic
 of positions on, by clients that stay."""
+LONGEST_POLL_SECONDS: Final = 0.4
+"""The same while a table is filled or copied again."""
 MOST_SHOWN: Final = 3
 """Names of tables in one line."""
 ReadPosition = Callable[[], Position | None]
@@ -78,7 +80,7 @@ def wait_for_token(
 
 def _wait_for_tables(shown: ShownTables, follower: str, read: ReadPosition, wanted: Lsn, deadline: Deadline) -> str:
     """Wait until the follower shows its tables, too, as of a position behind the token; returns that one's LSN."""
-    is_asked = False
+    is_asked, pause = False, POLL_SECONDS
     while True:
         reached = read()
         hidden = shown.find_hidden(reached, wanted) if reached else []
@@ -90,7 +92,9 @@ def _wait_for_tables(shown: ShownTables, follower: str, read: ReadPosition, want
         if deadline.is_past:
             names = ", ".join(map(str, hidden[:MOST_SHOWN]))
             raise _too_late(f"{follower} has {format_lsn(wanted)}, but for {names}, which are filled or copied again")
-        time.sleep(POLL_SECONDS)
+        time.sleep(pause)
+        # a copy or a fill takes seconds
+        pause = min(2 * pause, LONGEST_POLL_SECONDS)
 
 
 def _too_late(what: str) -> UnreachableError:

@@ -16,10 +16,13 @@ from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.core.table import Table, TableName
 from cdc.run.pipeline import Pipeline
 from cdc.run.spark.errors import translate_errors
-from cdc.sinks.lake.history.chain import BLOCK_ROWS, digest_block, find_break
+from cdc.sinks.lake.feed.small_tables import hold_small
+from cdc.sinks.lake.history.chain import BLOCK_ROWS, digest_block, digest_blocks, find_break
 from cdc.sinks.lake.history.epochs import Epoch, list_epochs
 from cdc.sinks.lake.history.shape import BATCH, CHAIN, SEQUENCE, history_name
 
+Batch = tuple[int, str, str]
+"""A batch's number, its chain as noted, and the digest of its rows."""
 _DIGESTED = pa.schema([(BATCH, pa.int64()), (CHAIN, pa.string()), ("first", pa.int64()), ("digest", pa.string())])
 
 
@@ -52,9 +55,11 @@ class ChainVerdict:
 
 
 def check_chains(pipeline: Pipeline) -> Sequence[ChainVerdict]:
-    """Check the chain of every epoch of every history as it lies there now, whoever wrote it."""
-    lake = pipeline.lake
-    cut = pipeline.table_cuts.last()
+    """Check the chain of every epoch of every history as it lies there now, whoever wrote it.
+
+    Spark starts for the first one that is large.
+    """
+    lake, cut = pipeline.lake, pipeline.table_cuts.last()
     verdicts = list[ChainVerdict]()
     for name in pipeline.settings.histories:
         epochs = list_epochs(lake, name, cut)
@@ -71,16 +76,23 @@ def _check(pipeline: Pipeline, epoch: Epoch) -> ChainVerdict:
     after = epoch.opened.facts.after
     try:
         with translate_errors(f"the chain of {epoch.name}"):
-            frame = pipeline.spark.read.format("delta").load(pipeline.lake.folder(epoch.name))
-            rows = digest_batches(frame, epoch.opened.table).orderBy(BATCH, CHAIN).collect()
+            batches = _digest_epoch(pipeline, epoch.opened.table)
     except CdcError as error:
         if isinstance(error, UnreachableError | PreconditionError):
             raise
         # its own damage: the other histories are checked all the same
         return ChainVerdict(epoch.name, 0, "", None, error.what)
-    batches = [(row[BATCH], row[CHAIN], row["digest"]) for row in rows]
     end = batches[-1][1] if batches else after.chain
     return ChainVerdict(epoch.name, len(batches), end, find_break(batches, after.chain, after.batch))
+
+
+def _digest_epoch(pipeline: Pipeline, table: Table) -> Sequence[Batch]:
+    rows = hold_small(pipeline.lake, table)
+    if rows is not None:
+        return digest_rows(rows, table)
+    frame = pipeline.spark.read.format("delta").load(pipeline.lake.folder(table.name))
+    found = digest_batches(frame, table).orderBy(BATCH, CHAIN).collect()
+    return [(row[BATCH], row[CHAIN], row["digest"]) for row in found]
 
 
 def _check_link(verdict: ChainVerdict, following: Epoch | None) -> ChainVerdict:
@@ -104,6 +116,16 @@ def digest_batches(history: DataFrame, table: Table) -> DataFrame:
     in_order = F.array_sort(F.collect_list(F.struct("first", "digest")))
     whole = F.sha2(F.array_join(F.transform(in_order, lambda each: each["digest"]), ""), 256)
     return digested.groupBy(BATCH, CHAIN).agg(whole.alias("digest"))
+
+
+def digest_rows(rows: pa.Table, table: Table) -> Sequence[Batch]:
+    """The batches of a history's rows, as `digest_batches` has them, in order, computed in this process."""
+    ordered = rows.sort_by([(name, "ascending") for name in (BATCH, CHAIN, SEQUENCE)])
+    blocks = pa.Table.from_batches(_digest_blocks([ordered], table), _DIGESTED).to_pylist() if len(rows) else []
+    found = dict[tuple[int, str], list[tuple[int, str]]]()
+    for block in blocks:
+        found.setdefault((block[BATCH], block[CHAIN]), []).append((block["first"], block["digest"]))
+    return [(*batch, digest_blocks(digest for _, digest in sorted(found[batch]))) for batch in sorted(found)]
 
 
 def _digest_blocks(parts: Iterable[pa.Table], table: Table) -> Iterator[pa.RecordBatch]:

@@ -1,6 +1,7 @@
 """Compares views with their statements, run by Spark over the tables at the same cut, and followers with the views."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,11 +18,12 @@ from cdc.core.errors import PreconditionError, TableLostError
 from cdc.core.table import Table, TableName
 from cdc.run.pipeline import Pipeline
 from cdc.run.spark.errors import translate_errors
-from cdc.run.verify.pinned_source import FollowerReader
+from cdc.run.verify.pinned_source import TABLES_AT_ONCE, FollowerReader
 from cdc.run.verify.report import Verdict
 from cdc.run.verify.walls import compare_alone
 from cdc.run.view_definitions import define_present_views
 from cdc.sinks.lake import layout
+from cdc.sinks.lake.feed.digest import digest_of_files
 from cdc.sinks.lake.feed.feed import LakeFeed
 from cdc.sinks.lake.layout import Lake
 from cdc.sinks.lake.metadata.cuts import Cut
@@ -29,7 +31,7 @@ from cdc.views.compiled import CompiledView, compile_view
 from cdc.views.definition import ViewDefinition
 from cdc.views.order import sort_readable, sort_views
 from cdc.views.refresh.refresh import ViewShape
-from cdc.views.spark.frames import read_table, run_statement
+from cdc.views.spark.frames import open_table, read_table, run_statement
 
 TRIES = 3
 """How often a follower is compared that moved on meanwhile."""
@@ -85,16 +87,23 @@ class ViewComparison:
         ordered, refused = sort_readable(define_present_views(self.pipeline))
         views = [*ordered, *refused]
         wanted = [view for view in views if not only or view.name in only]
-        own = {view.name: self._alone(view, self._compare_view) for view in wanted} if with_views else {}
+        own = {VIEWS: self._compare_each(wanted, self._compare_view)} if with_views else {}
         found = {
-            name: {
-                view.name: self._alone(view, partial(self._compare_follower, reader))
-                for view in wanted
-                if self.pipeline.settings.holds(name, view.name)
-            }
+            name: self._compare_each(
+                [view for view in wanted if self.pipeline.settings.holds(name, view.name)],
+                partial(self._compare_follower, reader),
+            )
             for name, reader in followers.items()
         }
-        return {**({VIEWS: own} if with_views else {}), **found}
+        return {**own, **found}
+
+    def _compare_each(
+        self, views: Sequence[ViewDefinition], compare: Callable[[ViewDefinition], Verdict]
+    ) -> Mapping[TableName, Verdict]:
+        # Spark spends most of a small view's time on the start of its jobs
+        with ThreadPoolExecutor(TABLES_AT_ONCE) as threads:
+            verdicts = threads.map(partial(self._alone, compare=compare), views)
+            return {view.name: verdict for view, verdict in zip(views, verdicts, strict=True)}
 
     def _alone(self, view: ViewDefinition, compare: Callable[[ViewDefinition], Verdict]) -> Verdict:
         return compare_alone(f"view {view.name}", partial(compare, view))
@@ -114,10 +123,11 @@ class ViewComparison:
         compiled = self._compile(view, shown)
         table = _require_view(lake, view, cut)
         present = LakeFeed(self.pipeline.spark, lake, with_views=True).copy(table, cut)
-        frames = {name: read_table(self.pipeline.spark, lake, shown, name) for name in compiled.tables}
+        read = compiled.statement.tables
+        frames = {name: open_table(self.pipeline.spark, lake, shown, read[name]) for name in compiled.tables}
         with run_statement(self.pipeline.spark, compiled.statement, frames) as result:
             copy = ResultCopy(result, compiled.shape(table))
-            ours, theirs = digest_of_copy(copy, table), digest_of_copy(present, table)
+            ours, theirs = digest_of_copy(copy, table), digest_of_files(present)
             if ours == theirs:
                 return Comparison(ours.rows, theirs.rows)
             return self._compare_rows(copy.frame(), read_table(self.pipeline.spark, lake, cut, view.name), table)
@@ -152,7 +162,7 @@ class ViewComparison:
         feed, position = LakeFeed(self.pipeline.spark, self.pipeline.lake, with_views=True), reader.position()
         cut = feed.require_cut(position) if position else feed.last_cut()
         table = _require_view(self.pipeline.lake, view, cut)
-        return cut, table, digest_of_copy(feed.copy(table, cut), table)
+        return cut, table, digest_of_files(feed.copy(table, cut))
 
     def _has_same(self, reader: FollowerReader, view: ViewDefinition, cut: Cut) -> bool:
         """Whether the follower still has the view as it is in the cut."""

@@ -11,6 +11,7 @@ from cdc.columns.names import quoted
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.columns.values.spark_types import row_type
 from cdc.core.table import Table, TableName
+from cdc.sinks.lake.feed.small_tables import hold_small
 from cdc.sinks.lake.layout import Lake
 from cdc.sinks.lake.metadata.cuts import Cut
 from cdc.views.statement.statement import Statement
@@ -21,13 +22,22 @@ def read_table(spark: SparkSession, lake: Lake, cut: Cut, name: TableName) -> Da
     return spark.read.format("delta").option("versionAsOf", cut.versions[str(name)]).load(lake.folder(name))
 
 
+def open_rows(spark: SparkSession, rows: pa.Table, table: Table) -> DataFrame:
+    """Rows in memory, which have the columns of this table."""
+    # Spark reads no further than an empty chunk
+    return spark.createDataFrame(rows.combine_chunks(), row_type(table))
+
+
+def open_table(spark: SparkSession, lake: Lake, cut: Cut, table: Table) -> DataFrame:
+    """A table or view of a lake at a cut that has it; the rows of a small one are taken into memory."""
+    rows = hold_small(lake, table, cut.versions[str(table.name)])
+    return read_table(spark, lake, cut, table.name) if rows is None else open_rows(spark, rows, table)
+
+
 def run_on_rows(spark: SparkSession, statement: Statement, rows: Mapping[TableName, pa.Table]) -> pa.Table:
     """The result of a statement over these rows, which have those of their tables' columns that it reads."""
     tables = statement.tables
-    frames = {
-        name: spark.createDataFrame(_complete(each, tables[name]), row_type(tables[name]))
-        for name, each in rows.items()
-    }
+    frames = {name: open_rows(spark, _complete(each, tables[name]), tables[name]) for name, each in rows.items()}
     with run_statement(spark, statement, frames) as result:
         found: pa.Table = result.toArrow()
         return found
@@ -57,5 +67,4 @@ def _complete(rows: pa.Table, table: Table) -> pa.Table:
     schema = arrow_schema(table)
     missing = {field.name: pa.nulls(len(rows), field.type) for field in schema if field.name not in rows.column_names}
     columns = [missing[field.name] if field.name in missing else rows[field.name] for field in schema]
-    # Spark reads no further than an empty chunk
-    return pa.Table.from_arrays(columns, schema=schema).combine_chunks()
+    return pa.Table.from_arrays(columns, schema=schema)

@@ -104,6 +104,11 @@ class LakeCopy:
         read = partial(_read, shares=shares, storage=self.storage, table=self.table, task=task)
         return run_in_tasks(self.spark, len(shares), read, schema)
 
+    def read(self) -> Iterator[pa.Table]:
+        """The rows, in this process, in parts of the table's Arrow schema."""
+        for file in self.files:
+            yield from live_rows(self.storage, Share(file), self.table)
+
     @property
     def row_count(self) -> int:
         return sum(file.live_rows for file in self.files)

@@ -1,7 +1,9 @@
 """A pipeline that has every feature, and what is asked of each of them after something has happened to it."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,7 @@ DERIVED = """views:
   shop.minutes:
     key: [minute]
     final_after: 10 minutes
+    whole_seconds: 1
     sql: |
       SELECT window.start AS minute, count(*) AS views FROM events GROUP BY window(at, '1 minute')
 
@@ -68,6 +71,14 @@ def add_everything(pipeline: Pipeline) -> None:
     pipeline.configure("\nfollowers:\n", f"\n{HISTORY}{DERIVED}followers:\n{alerts}")
     pipeline.configure("    kind: search\n", f"    kind: search\n    tables: [{ORDERS}, shop.card]\n")
     pipeline.configure("    kind: latest\n", f"    kind: latest\n    tables: [{ORDERS}, shop.card]\n")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table whose key is `id`."""
+
+    table: str
+    name: str
 
 
 @dataclass(slots=True)
@@ -129,9 +140,7 @@ class Everything:
             self.write()
             for follower in ("lake", VIEWS, "search", "latest", "alerts"):
                 self.wait(follower)
-            for name, column in ((ORDERS, "n"), (f"public.{self.customers}", "name")):
-                folder = self.scratch / f"changes{next(self.numbers)}"
-                check_changes(self.pipeline, self.spark, cut, Column(name, column), folder)
+            self._check_changes(cut, Column(ORDERS, "n"), Column(f"public.{self.customers}", "name"))
         if by_rows:
             report = verify(self.pipeline, self.spark)
             assert report.is_equal, report.as_json()
@@ -140,19 +149,18 @@ class Everything:
         found = problems(self.pipeline)
         assert not found, found
 
+    def _check_changes(self, cut: cdc.LakeCut, *columns: Column) -> None:
+        folders = [self.scratch / f"changes{next(self.numbers)}" for _ in columns]
+        checked = partial(check_changes, self.pipeline, self.spark, cut)
+        # at once: each waits for the start of a stream
+        with ThreadPoolExecutor(len(columns)) as threads:
+            assert [*threads.map(checked, columns, folders)] == [None] * len(columns)
+
     def wait(self, follower: str) -> None:
         """Return when readers of the follower see everything that is committed."""
         token = cdc.token(self.pipeline.connection)
         shown = cdc.wait(token, follower, seconds=LIMIT_SECONDS, config=self.pipeline.config)
         assert parse_lsn(shown) >= parse_lsn(token), follower
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a table whose key is `id`."""
-
-    table: str
-    name: str
 
 
 def check_changes(

@@ -1,0 +1,72 @@
+"""Small tables of a lake, read in this process by delta-rs, as other readers of Delta read them.
+
+Spark's Delta reader takes half a second of a core before the first row (two jobs for the log).
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable, QueryBuilder
+from deltalake.exceptions import DeltaError
+
+from cdc.columns.rows import digest as digests
+from cdc.columns.values.arrow_types import arrow_schema, conform
+from cdc.core.errors import PreconditionError
+from cdc.core.table import Table
+from cdc.sinks.lake.layout import Lake
+
+HELD_BYTES: Final = 32 * 2**20
+"""The most that one table takes in memory; files of few bytes may hold many."""
+
+
+def hold_small(lake: Lake, table: Table, version: int | None = None) -> pa.Table | None:
+    """The rows that `read_small` has, in memory.
+
+    None where Spark has to read them, also for more than HELD_BYTES, or has to say why it cannot.
+    """
+    held, size = [arrow_schema(table).empty_table()], 0
+    with suppress(DeltaError, pa.ArrowException, OSError, PreconditionError):
+        parts = read_small(lake, table, version)
+        if parts is None:
+            return None
+        for part in parts:
+            held.append(part)
+            size += part.nbytes
+            if size > HELD_BYTES:
+                return None
+        return pa.concat_tables(held)
+    return None
+
+
+def read_small(lake: Lake, table: Table, version: int | None) -> Iterator[pa.Table] | None:
+    """The rows of a table at a version, or the newest, in parts of its Arrow schema; None where Spark has to read them.
+
+    That is a table of more than `SMALL_BYTES`, and what only Spark can read. Raises PreconditionError, once it is read,
+    when the lake lacks a column.
+    """
+    folder = lake.folder(table.name)
+    # only Spark has an object store's keys, and delta-rs decodes a % in a path
+    if lake.access is not None or "%" in folder:
+        return None
+    delta = DeltaTable(folder, version)
+    return _read_rows(delta, table) if _file_bytes(delta) <= digests.SMALL_BYTES else None
+
+
+def _file_bytes(delta: DeltaTable) -> int:
+    files = pa.table(delta.get_add_actions(flatten=True))
+    return int(pc.sum(files["size_bytes"]).as_py() or 0)
+
+
+def _read_rows(delta: DeltaTable, table: Table) -> Iterator[pa.Table]:
+    reader = pa.RecordBatchReader.from_stream(QueryBuilder().register("found", delta).execute("SELECT * FROM found"))
+    # `conform` would fill it with nulls, as for rows older than the column
+    for name in table.column_names:
+        if name not in reader.schema.names:
+            raise PreconditionError(
+                f"{table.name} has no column {name} in the lake", "verify again once it is followed"
+            )
+    for batch in reader:
+        yield conform(pa.Table.from_batches([batch]), arrow_schema(table))
