@@ -1,10 +1,10 @@
 """Who looks at a lake again and again opens its tables once: on an object store, each opening is requests."""
 
-import time
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -113,7 +113,8 @@ def test_wait_for_a_table_that_joins_opens_the_others_once(
             writer.cuts.add(writer._cut(writer.tables.select(Followed), position, 0), last)
 
     monkeypatch.setattr(catch_up, "delta_follower", lambda _: follower_of(lake))
-    monkeypatch.setattr(time, "sleep", go_on)
+    # not of the module `time`: other threads sleep, too
+    monkeypatch.setattr(catch_up, "time", SimpleNamespace(sleep=go_on))
     stops = wait_for_tables(settings, {"lake": follower_of(lake).position}, 60.0, {late.name})
     assert looks == 9
     assert [stop.name for stop in stops] == [TABLES[0].name]
