@@ -115,8 +115,6 @@ def test_other_writers_that_change_no_row_do_no_harm(folder_lake: PlacedLake, sp
         assert read_by_delta_rs(folder_lake) == before
 
     spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-    # VACUUM lists folders by 10,000 tasks otherwise
-    spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", "2")
     rows = by_id(play(folder_lake, 8, do))
     assert read_by_delta_rs(folder_lake) == rows
     assert by_key([record.asDict() for record in spark.read.format("delta").load(folder).collect()]) == rows
