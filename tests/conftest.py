@@ -17,8 +17,6 @@ from tests.support.pipelines import left, make_pipeline, make_shared_pipeline, q
 from tests.support.scheduling import pytest_xdist_make_scheduler
 from tests.support.servers_fixture import kafka_bootstrap, own_servers, pytest_unconfigure, search_url, servers
 
-load_profile()
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -47,6 +45,8 @@ QUICK = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
+    # VACUUM lists folders by 10,000 tasks otherwise
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
 }
 """Frames of some rows: to compile what reads them takes longer than to read them."""
 
@@ -63,8 +63,9 @@ FOLDERS = {
 """What every test of a folder may ask for, whatever its fixtures say."""
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Every Java of a run is a `brief` one, whoever starts it: the parts, Spark, a cluster, the verbs."""
+    load_profile(config)
     given = os.environ.get("JDK_JAVA_OPTIONS", "").split()
     os.environ["JDK_JAVA_OPTIONS"] = " ".join([*given, *(each for each in BRIEF if each not in given)])
 

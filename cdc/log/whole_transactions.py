@@ -76,15 +76,18 @@ class _TopicSearch:
 
 
 class RunReader:
-    """Reads small runs for one follower; `placeholder` is the connector's for unsent values."""
+    """Reads small runs for one follower; `placeholder` is the connector's for unsent values.
+
+    `patience`: seconds, PATIENCE_SECONDS if it is None.
+    """
 
     def __init__(
-        self, consumer: StandingConsumer, prefix: str, placeholder: str, patience: float = PATIENCE_SECONDS
+        self, consumer: StandingConsumer, prefix: str, placeholder: str, patience: float | None = None
     ) -> None:
         self._consumer = consumer
         self._prefix = prefix
         self._placeholder = placeholder
-        self._patience = patience
+        self._patience = PATIENCE_SECONDS if patience is None else patience
         self._decoders: dict[TableName, tuple[Table, Decoder]] = {}
 
     def read(

@@ -1,6 +1,7 @@
 """A lake that others changed, damaged or restored from a backup; `cdc follow` goes on."""
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
 
@@ -9,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.run.follow.follow import follow
-from tests.support.cdc_inprocess import bootstrap, catch_up, following, problems, verify
+from tests.support.cdc_inprocess import bootstrap, catch_up, following, lend, problems, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 
 TABLES = (
@@ -23,15 +24,25 @@ NAMES = ("public.things", "public.others")
 
 
 @pytest.fixture
-def pipeline(make_pipeline: MakePipeline, spark: SparkSession) -> Pipeline:
-    """Copies, and a transaction behind them, in the lake."""
-    return follow_one_change(make_pipeline(*TABLES, tables=NAMES, lake_only=True), spark)
+def pipeline(
+    left: list[Pipeline], make_shared_pipeline: MakePipeline, quicker: None, spark: SparkSession
+) -> Iterator[Pipeline]:
+    """Copies, and a transaction behind them, in the lake; each test ends with all of it repaired."""
+    yield from lend(left, lambda: follow_one_change(make_shared_pipeline(*TABLES, tables=NAMES, lake_only=True), spark))
+
+
+@pytest.fixture(scope="module")
+def left_fed() -> list[Pipeline]:
+    """As `left`."""
+    return []
 
 
 @pytest.fixture
-def fed_pipeline(make_pipeline: MakePipeline, spark: SparkSession) -> Pipeline:
+def fed_pipeline(
+    left_fed: list[Pipeline], make_shared_pipeline: MakePipeline, quicker: None, spark: SparkSession
+) -> Iterator[Pipeline]:
     """The same in all followers."""
-    return follow_one_change(make_pipeline(*TABLES, tables=NAMES), spark)
+    yield from lend(left_fed, lambda: follow_one_change(make_shared_pipeline(*TABLES, tables=NAMES), spark))
 
 
 def follow_one_change(made: Pipeline, spark: SparkSession) -> Pipeline:
@@ -48,7 +59,7 @@ def put_back(folder: Path, backup: Path) -> None:
 
 def cut_off_the_index(pipeline: Pipeline, spark: SparkSession) -> None:
     """The lake takes in a row; the index writes it, and is cut off before its batch is whole."""
-    pipeline.run("INSERT INTO others VALUES (1000)")
+    pipeline.run("INSERT INTO others VALUES (100000)")
     with (
         patch("cdc.sinks.search.follower.refresh", side_effect=PreconditionError("cut off", "go on")),
         pytest.raises(PreconditionError, match="cut off"),
@@ -62,7 +73,7 @@ def things(pipeline: Pipeline) -> Path:
 
 def change_tables(pipeline: Pipeline, number: int) -> None:
     """Changes in both tables."""
-    pipeline.run(f"UPDATE things SET total = {number}", f"INSERT INTO others VALUES ({number})")
+    pipeline.run(f"UPDATE things SET total = {number}", "INSERT INTO others SELECT max(id) + 1 FROM others")
 
 
 def check_copied_again(pipeline: Pipeline, spark: SparkSession, reason: str) -> None:
@@ -97,10 +108,11 @@ def test_table_with_damaged_deletion_vector_is_copied_again(pipeline: Pipeline, 
 
 
 def test_table_restored_by_another_writer_is_copied_again(pipeline: Pipeline, spark: SparkSession) -> None:
+    before = max(int(commit.stem) for commit in (things(pipeline) / "_delta_log").glob("*.json"))
     with following(pipeline, spark) as running:
         change_tables(pipeline, 10)
         running.wait_for("lake: ")
-        spark.sql(f"RESTORE TABLE delta.`{things(pipeline)}` TO VERSION AS OF 0").collect()
+        spark.sql(f"RESTORE TABLE delta.`{things(pipeline)}` TO VERSION AS OF {before}").collect()
         change_tables(pipeline, 20)
         running.wait_for("another writer's RESTORE (version ")
         running.wait_for("public.things is copied again: 200 rows copied")
@@ -116,7 +128,7 @@ def test_lake_restored_from_backup_goes_on_and_followers_are_refilled(
     backup = shutil.copytree(lake, tmp_path / "backup")
     cut_off_the_index(pipeline, spark)
     # the row that only the lost cut has: nothing that the lake finds in the log again tells the index of it
-    pipeline.run("DELETE FROM others WHERE id = 1000", "INSERT INTO others VALUES (1001)")
+    pipeline.run("DELETE FROM others WHERE id = 100000", "INSERT INTO others VALUES (100001)")
     put_back(lake, backup)
     with pytest.raises(HistoryLostError, match=LOST):
         catch_up(pipeline, spark)
@@ -126,7 +138,7 @@ def test_lake_restored_from_backup_goes_on_and_followers_are_refilled(
     put_back(backup, lake)
     for number in (10, 11, 12):
         change_tables(pipeline, number)
-        catch_up(pipeline, spark)
+    catch_up(pipeline, spark)
     put_back(lake, backup)
     change_tables(pipeline, 20)
     with pytest.raises(HistoryLostError, match=LOST):

@@ -3,13 +3,13 @@
 import pytest
 from pyspark.sql import SparkSession
 
+from cdc.__main__ import main
 from cdc.connect.source import catalog
 from cdc.connect.source import connection as source
 from cdc.connect.source.catalog import TablesRefusedError
 from tests.faults.test_schema_evolution import differing, ids
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, problems, verify
-from tests.support.cdc_subprocess import cdc as run_cdc
-from tests.support.pipelines import MakePipeline
+from tests.support.pipelines import MakePipeline, Pipeline
 
 MADE = (
     "CREATE TABLE {t} (place text, id int, n int, note text, PRIMARY KEY (id, place)) PARTITION BY LIST (place)",
@@ -79,7 +79,12 @@ INHERITED = (
 )
 
 
-def test_every_change_of_partitions(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_every_change_of_partitions(
+    make_pipeline: MakePipeline,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     statements = [text.format(t=name) for name in CASES for text in MADE]
     names = [*CASES, "keyless", "parent"]
     tables = tuple(f"public.{name}" for name in names)
@@ -105,11 +110,20 @@ def test_every_change_of_partitions(make_pipeline: MakePipeline, spark: SparkSes
     catch_up(pipeline, spark)
     assert differing(pipeline, spark) == {}
     assert not bootstrap(pipeline, spark).has_changed
-    # the rows of `child` are nowhere, which is told until the file says that it is meant so
+    check_child_is_told(pipeline, spark, monkeypatch, capsys)
+
+
+def check_child_is_told(
+    pipeline: Pipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The rows of `child` are nowhere, which is told until the file says that it is meant so."""
     remedy = 'name it in source.tables to follow it by itself, or as "!public.child" if that is meant'
     told = "public.parent is followed without the rows of what inherits from it: public.child"
     assert problems(pipeline) == [f"{told} → {remedy}"]
-    assert f"{told} → {remedy}" in run_cdc(pipeline, "config", "check").stderr
+    pipeline.set_environ(monkeypatch)
+    capsys.readouterr()
+    main(["--config", str(pipeline.config), "config", "check"])
+    assert f"{told} → {remedy}" in capsys.readouterr().err
     with following(pipeline, spark) as running:
         running.wait_for(told)
     pipeline.configure("- public.parent\n", '- public.parent\n    - "!public.child"\n')

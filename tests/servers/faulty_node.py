@@ -46,7 +46,7 @@ class Faulty:
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         try:
             yield f"http://127.0.0.1:{server.server_address[1]}"
         finally:

@@ -50,35 +50,6 @@ def compared_tables(report: Report) -> dict[str, list[str]]:
     return {name: sorted(str(table) for table in tables) for name, tables in report.followers.items()}
 
 
-def test_equal_rows_are_inserted_and_deleted_one_by_one(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(
-        "CREATE TABLE things (id int PRIMARY KEY)", *KEYLESS, tables=("public.things", "public.logs")
-    )
-    lake_alone(pipeline, "public.logs")
-    bootstrap(pipeline, spark)
-    pipeline.run(*CHANGES)
-    catch_up(pipeline, spark)
-    report = verify(pipeline, spark)
-    assert report.is_equal
-    assert compared_tables(report) == {
-        "lake": ["public.logs", "public.things"],
-        "search": ["public.things"],
-        "latest": ["public.things"],
-    }
-    pipeline.run("BEGIN; DELETE FROM logs; TRUNCATE logs; INSERT INTO logs VALUES (NULL, 'last'); COMMIT")
-    catch_up(pipeline, spark)
-    assert verify(pipeline, spark).is_equal
-
-
-def test_tables_with_a_unique_index_as_key(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*OTHER_KEYS, tables=("public.badges", "public.seats"))
-    lake_alone(pipeline, "public.seats")
-    bootstrap(pipeline, spark)
-    pipeline.run(*OTHER_CHANGES)
-    catch_up(pipeline, spark)
-    assert verify(pipeline, spark).is_equal
-
-
 NAMED = (
     "CREATE TABLE events (place text NOT NULL, number int NOT NULL, body text, at timestamptz)",
     "ALTER TABLE events ALTER body SET STORAGE EXTERNAL, REPLICA IDENTITY FULL",
@@ -96,15 +67,27 @@ NAMED_CHANGES = (
 )
 
 
-def test_key_named_in_the_configuration(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*NAMED, tables=("public.events",))
+def test_tables_without_a_primary_key(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    """One pipeline for equal rows that come and go one by one, a unique index as key, and a key that is named."""
+    held, alone = ("badges", "events", "things"), ("logs", "seats")
+    statements = ("CREATE TABLE things (id int PRIMARY KEY)", *KEYLESS, *OTHER_KEYS, *NAMED)
+    pipeline = make_pipeline(*statements, tables=tuple(f"public.{name}" for name in (*held, *alone)))
+    lake_alone(pipeline, *(f"public.{name}" for name in alone))
     pipeline.configure("  on_schema_change:", "  keys: {public.events: [place, number]}\n  on_schema_change:")
     bootstrap(pipeline, spark)
-    pipeline.run(*NAMED_CHANGES)
+    pipeline.run(*CHANGES, *OTHER_CHANGES, *NAMED_CHANGES)
     catch_up(pipeline, spark)
     report = verify(pipeline, spark)
     assert report.is_equal
-    assert compared_tables(report) == {name: ["public.events"] for name in ("lake", "search", "latest")}
+    of_followers = [f"public.{name}" for name in held]
+    assert compared_tables(report) == {
+        "lake": sorted(f"public.{name}" for name in (*held, *alone)),
+        "search": of_followers,
+        "latest": of_followers,
+    }
+    pipeline.run("BEGIN; DELETE FROM logs; TRUNCATE logs; INSERT INTO logs VALUES (NULL, 'last'); COMMIT")
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
     # what the user has promised does not hold
     pipeline.run("INSERT INTO events SELECT * FROM events WHERE number = 40")
     catch_up_but_for(pipeline, spark, r"public\.events .*1 row inserted whose key \(place, number\)")

@@ -1,6 +1,7 @@
 """Tables selected by patterns: new ones join by themselves, with real servers."""
 
 import re
+from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
@@ -8,7 +9,15 @@ from pyspark.sql import SparkSession
 from cdc.connect.source.catalog import TablesRefusedError
 from cdc.core.errors import IncompleteError
 from cdc.run.status.collector import StatusCollector
-from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, following, problems, verify
+from tests.support.cdc_inprocess import (
+    bootstrap,
+    catch_up,
+    catch_up_but_for,
+    following,
+    lend_bootstrapped,
+    problems,
+    verify,
+)
 from tests.support.pipelines import MakePipeline, Pipeline
 
 MADE = (
@@ -27,10 +36,14 @@ def names(pipeline: Pipeline) -> list[str]:
 
 
 def test_unsupported_tables_of_a_pattern_are_skipped(
-    make_pipeline: MakePipeline, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+    left: list[Pipeline],
+    make_shared_pipeline: MakePipeline,
+    quicker: None,
+    spark: SparkSession,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Only patterns name these tables: one is not followed at all, two in the lake and where they fit."""
-    pipeline = make_pipeline(
+    pipeline = make_shared_pipeline(
         *MADE,
         "CREATE UNLOGGED TABLE sales.baskets (id int PRIMARY KEY)",
         "CREATE TABLE sales.events (place text, n int)",
@@ -83,11 +96,19 @@ def test_unsupported_tables_of_a_pattern_are_skipped(
         "search": {"sales.documents", "sales.orders"},
         "latest": {"sales.documents", "sales.orders"},
     }
+    left.append(pipeline)
 
 
-def test_stopped_table_of_an_index_is_reported(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*MADE, tables=("sales.*", "!sales.old_*", "!sales.log"))
-    bootstrap(pipeline, spark)
+@pytest.fixture
+def pipeline(
+    left: list[Pipeline], make_shared_pipeline: MakePipeline, quicker: None, spark: SparkSession
+) -> Iterator[Pipeline]:
+    """One whose tables fit into all followers, or that of the test before."""
+    tables = ("sales.*", "!sales.old_*", "!sales.log")
+    yield from lend_bootstrapped(left, spark, lambda: make_shared_pipeline(*MADE, tables=tables))
+
+
+def test_stopped_table_of_an_index_is_reported(pipeline: Pipeline, spark: SparkSession) -> None:
     pipeline.run("ALTER TABLE sales.orders ADD _source text")
     with pytest.raises(IncompleteError, match=r"sales\.orders: OpenSearch keeps the name _source"):
         catch_up(pipeline, spark)

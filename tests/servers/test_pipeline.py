@@ -2,6 +2,8 @@
 
 import random
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 from unittest.mock import patch
@@ -18,33 +20,56 @@ from cdc.run.follow.follow import follow
 from cdc.run.status.collector import StatusCollector
 from cdc.run.verify.verify import verify as run_verify
 from cdc.sinks.lake.delta.other_writers import ENGINE
-from tests.support.cdc_inprocess import bootstrap, catch_up, following, verify
+from tests.support.cdc_inprocess import bootstrap, catch_up, following, lend, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 
 
+@pytest.fixture
+def pipeline(
+    left: list[Pipeline], make_shared_pipeline: MakePipeline, quicker: None, spark: SparkSession
+) -> Iterator[Pipeline]:
+    """Two tables that all follow; nobody follows at the end of a test."""
+
+    def make() -> Pipeline:
+        made = make_shared_pipeline(*SCHEMA, tables=(ORDERS, ITEMS))
+        assert set(bootstrap(made, spark).copied.values()) == {2000, 1000}
+        assert not bootstrap(made, spark).has_changed
+        return made
+
+    yield from lend(left, make)
+
+
 @pytest.mark.parametrize("by_the_driver", [20_000, 0], ids=["by the driver", "by Spark jobs"])
 def test_every_kind_of_change_reaches_every_follower(
-    make_pipeline: MakePipeline, spark: SparkSession, by_the_driver: int, monkeypatch: pytest.MonkeyPatch
+    pipeline: Pipeline, spark: SparkSession, by_the_driver: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not by_the_driver:
         for bound in ("SMALL_BYTES", "SMALL_ROWS"):
             monkeypatch.setattr(digests, bound, -1)
-    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS))
-    pipeline.configure("    path: lake\n", f"    path: lake\n    small_run_changes: {by_the_driver}\n")
-    assert set(bootstrap(pipeline, spark).copied.values()) == {2000, 1000}
-    assert not bootstrap(pipeline, spark).has_changed
-    work = Workload(pipeline.connection, random.Random(7))
-    with following(pipeline, spark):
-        work.write(300)
-        pipeline.run("TRUNCATE items", "INSERT INTO items VALUES (1, 1, 'behind the truncate')")
-        work.write(100)
-    catch_up(pipeline, spark)
+    with configured(pipeline, "    path: lake\n", f"    path: lake\n    small_run_changes: {by_the_driver}\n"):
+        # those that the test before has truncated
+        pipeline.run(f"{SCHEMA[-1]} ON CONFLICT DO NOTHING")
+        work = Workload(pipeline.connection, random.Random(7 + by_the_driver), fresh=1_000_000 + by_the_driver * 100)
+        with following(pipeline, spark):
+            work.write(300)
+            pipeline.run("TRUNCATE items", "INSERT INTO items VALUES (1, 1, 'behind the truncate')")
+            work.write(100)
+        catch_up(pipeline, spark)
     # every value has one form, whichever way it came: nothing is left to be brought together
     with patch("cdc.run.verify.pinned_source.compare", side_effect=AssertionError("other digests")):
         report = verify(pipeline, spark)
     assert report.is_equal, report.as_json()
+
+
+@contextmanager
+def configured(pipeline: Pipeline, old: str, new: str) -> Iterator[None]:
+    """The configuration file says something else meanwhile."""
+    before = pipeline.config.read_text()
+    pipeline.configure(old, new)
+    yield
+    pipeline.config.write_text(before)
 
 
 def test_tables_join_while_the_others_are_followed(make_pipeline: MakePipeline, spark: SparkSession) -> None:
@@ -64,6 +89,7 @@ def test_tables_join_while_the_others_are_followed(make_pipeline: MakePipeline, 
 def test_verify_names_differing_keys(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,), lake_only=True)
     bootstrap(pipeline, spark)
+    check_rows_decide_when_digests_differ(pipeline, spark)
     lake = pipeline.settings.delta[1].path
     spark.sql(f"UPDATE delta.`{lake}/public/orders` SET total = 0, note = 'forged' WHERE id = 7")
     spark.sql(f"DELETE FROM delta.`{lake}/public/orders` WHERE id = 8")
@@ -91,9 +117,7 @@ def sign_as_ours(table: Path, *versions: int) -> None:
         commit.with_name(f".{commit.name}.crc").unlink(missing_ok=True)
 
 
-def test_rows_decide_when_digests_differ(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,), lake_only=True)
-    bootstrap(pipeline, spark)
+def check_rows_decide_when_digests_differ(pipeline: Pipeline, spark: SparkSession) -> None:
     with patch("cdc.run.verify.pinned_source.digest_of_copy", side_effect=[Digest(1, 1), Digest(1, 2)]):
         found = run_verify(pipeline.opened(spark), ("lake",), patience=60, max_keys=10)
     verdict = found.followers["lake"][pipeline.settings.selection.names[0]].comparison
@@ -109,9 +133,7 @@ def starts() -> NoReturn:
     raise SparkStarts
 
 
-def test_verify_fails_at_once_when_nobody_follows(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
-    bootstrap(pipeline, spark)
+def test_verify_fails_at_once_when_nobody_follows(pipeline: Pipeline, spark: SparkSession) -> None:
     with pytest.raises(SparkStarts):
         run_verify(pipeline.opened(starts), tuple(pipeline.settings.followers), None, 10)
     pipeline.run("UPDATE orders SET customer = 'x' WHERE id IN (9, 10)")
@@ -122,9 +144,9 @@ def test_verify_fails_at_once_when_nobody_follows(make_pipeline: MakePipeline, s
     with pipeline.opened().leases.hold("search"), pytest.raises(SparkStarts):
         run_verify(pipeline.opened(starts), ("search",), None, 10)
     with pytest.raises(SparkStarts):
-        run_verify(pipeline.opened(starts), ("search",), 5.0, 10)
-    with pytest.raises(PreconditionError, match=r"follower search is at \S+ and has not reached \S+ in 5 s"):
-        run_verify(pipeline.opened(spark), ("search",), 5.0, 10)
+        run_verify(pipeline.opened(starts), ("search",), 2.0, 10)
+    with pytest.raises(PreconditionError, match=r"follower search is at \S+ and has not reached \S+ in 2 s"):
+        run_verify(pipeline.opened(spark), ("search",), 2.0, 10)
 
 
 def lags(pipeline: Pipeline) -> dict[str, int | None]:

@@ -77,8 +77,9 @@ QUICKER = {
     "cdc.run.copy.fill.LOOK_SECONDS": 1.0,
     "cdc.run.capture.progress_check.LOOK_SECONDS": 1.0,
     "cdc.run.follow.follow.LOOK_SECONDS": 1.0,
+    "cdc.run.verify.catch_up.POLL_SECONDS": 0.1,
 }
-"""Seconds between two looks or tries in a test, where a user's are 3 to 30."""
+"""Seconds between two looks or tries in a test, where a user's are 0.5 to 30."""
 
 
 @pytest.fixture

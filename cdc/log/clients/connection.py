@@ -69,6 +69,8 @@ class Connection:
             "client.id": "cdc",
             # by default a client waits up to 10 s before it tries a restarted broker again
             "reconnect.backoff.max.ms": 2_000,
+            # half of it goes by between a new client's first two connections, to a bootstrap server and to a broker
+            "reconnect.backoff.ms": 20,
             "error_cb": self._tell,
             "logger": _quiet,
         }

@@ -28,7 +28,6 @@ _FETCHING: Final[Mapping[str, Any]] = {
     # reports the end of a partition: its last offset may be a marker, which is no message (KIP-98). The report comes
     # with the first empty answer, for which a broker waits fetch.wait.max.ms
     "enable.partition.eof": True,
-    "fetch.wait.max.ms": 100,
     # off by default, other than in Kafka's own client
     "check.crcs": True,
     "max.partition.fetch.bytes": 4 * 1024 * 1024,
@@ -47,14 +46,18 @@ class PollResult:
 
 
 class Partitions:
-    """A consumer without a group, and the known partitions; reads `committed` records only, or all."""
+    """A consumer without a group, and the known partitions; reads `committed` records only, or all.
 
-    def __init__(self, log: LogSettings, *, committed: bool = True) -> None:
+    `empty_ms`: how long a broker waits with an empty answer.
+    """
+
+    def __init__(self, log: LogSettings, *, committed: bool = True, empty_ms: int = 100) -> None:
         self._connection = Connection(log)
         self._known: dict[str, list[LogPartition]] = {}
         options = {
             **self._connection.options(),
             **_FETCHING,
+            "fetch.wait.max.ms": empty_ms,
             # required by the client; nothing joins it, and no offset is committed
             "group.id": f"cdc-{log.prefix}",
             "isolation.level": "read_committed" if committed else "read_uncommitted",

@@ -16,6 +16,8 @@ from cdc.log.clients.partitions import LogPartition, Partitions
 from cdc.log.settings import LogSettings
 
 POLL_SECONDS, POLL_RECORDS = 1.0, 5_000
+EMPTY_MS = 10
+"""How long a broker waits with an empty answer: what is read is there, and only such an answer tells of its end."""
 SETTLE_SECONDS, SETTLE_POLL_SECONDS = 10.0, 0.02
 """How long to wait for a commit's markers in every partition; after that the transaction counts as open."""
 
@@ -35,7 +37,7 @@ class Reader:
     """Reads records of given partitions, only `committed` ones by default; commits no offsets."""
 
     def __init__(self, log: LogSettings, *, committed: bool = True) -> None:
-        self._partitions = Partitions(log, committed=committed)
+        self._partitions = Partitions(log, committed=committed, empty_ms=EMPTY_MS)
 
     def __enter__(self) -> "Reader":
         return self
@@ -92,6 +94,9 @@ class Reader:
                 reached, moved = max(behind, found.ended.get(place, start)), time.monotonic()
             elif time.monotonic() - moved > STALL_SECONDS:
                 raise UnreachableError(f"{place.topic} stands still at {reached} of {end}", "is every broker running?")
+            if reached >= end:
+                # else the consumer would ask for more for as long as it is open
+                self._partitions.consumer.unassign()
             # the consumer fetches ahead, beyond `end`
             yield [each for each in found.messages if (each.offset() or 0) < end] if reached > end else found.messages
 

@@ -156,7 +156,8 @@ def _parse_query(view: str, sql: str) -> exp.Query:
         reason = "it is incomplete" if "sqlglot" in str(first["description"]) else first["description"]
         _refuse(view, f"{reason} at line {first['line']}, column {first['col']}")
     except TokenError as error:
-        _refuse(view, str(error))
+        # it quotes the text, which may have several lines
+        _refuse(view, " ".join(str(error).split()))
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         _refuse(view, "it is no single SELECT")
     drop_hints(trees[0])

@@ -14,11 +14,13 @@ from cdc.sinks.percolator.follower import RowIndexes
 from cdc.sinks.percolator.match_log import MatchLog
 from tests.servers.percolator.oracle import CITIES, WORDS, Query, matches, random_query, to_text
 from tests.servers.percolator.play import LISTINGS, SEARCHES, Pairs, Scene, listing, make_scene, saved
+from tests.support.examples import scaled
 from tests.support.further import further
 
 __all__ = ["make_scene"]
 
-CUTS = 25
+CUTS = scaled(60)
+"""Of a history: a fifth of them usually, all with `--further`."""
 SEEDS = [int(os.environ.get("CDC_TEST_SEED", "1")), further("2", 2)]
 
 

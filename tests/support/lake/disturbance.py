@@ -42,7 +42,7 @@ def run_disturbance(endpoint: str, disturbance: Disturbance | None = None) -> It
     """Run the server before the store at `endpoint`; yields its address and the disturbance."""
     disturbance = disturbance or Disturbance()
     server = _Server(disturbance, urlsplit(endpoint).netloc)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}", disturbance

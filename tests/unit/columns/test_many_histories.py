@@ -1,7 +1,8 @@
 """Very many histories, a thousand of them in one table at a time: its key begins with the number of the history.
 
-What shrinks to a small example is `test_fold.py`; this is about what comes up once in ten thousand times. A hundred
-thousand are played in CI, a column coming on the way, and as many as CDC_TEST_HISTORIES says.
+What shrinks to a small example is `test_fold.py`; this is about what comes up once in ten thousand times. Ten
+thousand are played in a run, fifty thousand with `--further`, a column coming on the way; or as many as
+CDC_TEST_HISTORIES says.
 """
 
 import os
@@ -17,11 +18,12 @@ from cdc.columns.netting.net_changes import fold
 from cdc.core.change import UNCHANGED, Change, CommitOrder, Delete, Insert, Key, Row, SentRow, Truncate, Update
 from cdc.core.model import apply
 from cdc.core.table import Column, Kind, Table, TableName
+from tests.support.examples import scaled
 from tests.support.histories import Sent, play, random_steps
 from tests.support.model_changes import applied, as_columns
 
 TOGETHER = 1000
-HISTORIES = int(os.environ.get("CDC_TEST_HISTORIES", "5_000"))
+HISTORIES = int(os.environ.get("CDC_TEST_HISTORIES", scaled(50_000)))
 TABLE = Table(
     TableName("public", "cases"),
     (*(Column(name, Kind.INTEGER) for name in ("history", "id", "small")), Column("big", Kind.TEXT)),

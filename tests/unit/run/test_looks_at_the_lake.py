@@ -1,10 +1,10 @@
 """Who looks at a lake again and again opens its tables once: on an object store, each opening is requests."""
 
-import time
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,6 +18,7 @@ from cdc.core.table import Table, TableName
 from cdc.core.table_state import Followed, Joining
 from cdc.run.pipeline import Pipeline
 from cdc.run.tables.selection import find_new_tables
+from cdc.run.verify import catch_up
 from cdc.run.verify.catch_up import wait_for_tables
 from cdc.sinks.lake.delta.log import DeltaLog
 from cdc.sinks.lake.storage.base import Storage
@@ -119,7 +120,8 @@ def test_wait_for_a_table_that_joins_opens_the_others_once(
             position = replace(last.position, end_offset=30, lsn=Lsn(30))
             writer.cuts.add(writer._cut(writer.tables.select(Followed), position, 0), last)
 
-    monkeypatch.setattr(time, "sleep", go_on)
+    # not of the module `time`: other threads sleep, too
+    monkeypatch.setattr(catch_up, "time", SimpleNamespace(sleep=go_on))
     stops = wait_for_tables(open_on(lake, settings), {"lake": follower_of(lake).position}, 60.0, {late.name})
     assert looks == 9
     assert [stop.name for stop in stops] == [TABLES[0].name]

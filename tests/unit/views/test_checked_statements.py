@@ -100,6 +100,7 @@ def test_a_damaged_statement(sql: str) -> None:
     assert_one_line(check(sql))
 
 
+@example(sql='\n"')
 @given(st.text(max_size=200))
 @examples(200)
 def test_no_statement_at_all(sql: str) -> None:

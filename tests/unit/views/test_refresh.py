@@ -19,6 +19,7 @@ from cdc.views.refresh.touched import find_touched_keys
 from cdc.views.statement.analysis import plan_view
 from cdc.views.statement.dialect.statements import DuckStatement, write_statement
 from cdc.views.statement.parsing import parse_statement
+from tests.support.examples import scaled
 
 Record = dict[str, object]
 
@@ -198,7 +199,7 @@ def test_a_view_equals_its_statement(sql: str, key: list[str]) -> None:
     written = write_statement(statement, {name: name.table for name in TABLES})
     assert isinstance(written, DuckStatement), written
     query, derived = written.sql, DerivedTables.of(plan.derived)
-    for seed in range(10):
+    for seed in range(scaled(10)):
         random, state = Random(seed), {name: MemoryTable(each) for name, each in TABLES.items()}
         view = whole(evaluator, query, state)
         for _ in range(10):

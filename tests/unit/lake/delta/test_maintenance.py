@@ -59,7 +59,7 @@ def batches(writer: TableWriter, count: int, keep: Callable[[], Retention]) -> d
 def test_files_and_commits_stay_few(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
     monkeypatch.setattr(checkpoint, "CHECKPOINT_EVERY", 10)
     writer = open_writer(lake)
-    rows = batches(writer, 119, lambda: Retention(0, writer.snapshot.version))
+    rows = batches(writer, 59, lambda: Retention(0, writer.snapshot.version))
     folder = lake.disk(THINGS.name)
     assert len(list(folder.rglob("*.parquet"))) < 40
     # those of the commits since the last checkpoint but one

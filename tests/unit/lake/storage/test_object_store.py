@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from pydantic import SecretStr
@@ -19,7 +21,17 @@ from tests.support.lake.places import PlacedLake, on_server
 from tests.support.lake.tables import apply, copy_rows, open_writer, read_by_delta_rs, row, update
 from tests.support.object_store_fixture import KEY, SECRET, S3Server, access_at, reach, started
 
+if TYPE_CHECKING:
+    from obstore.store import BackoffConfig
+
 NOBODY = "http://127.0.0.1:9"
+SOON: "BackoffConfig" = {"init_backoff": timedelta(milliseconds=1), "max_backoff": timedelta(milliseconds=5), "base": 2}
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request is tried again as often as a user's, and sooner: nobody here is busy."""
+    monkeypatch.setitem(s3_client.RETRIES, "backoff", SOON)
 
 
 @pytest.fixture
