@@ -1,8 +1,6 @@
 """Runs one lab on the local parts."""
 
 import time
-from dataclasses import dataclass
-from typing import Any
 
 from cdc.cli import output
 from cdc.cli.progress import open_progress
@@ -15,38 +13,17 @@ from cdc.local.endpoints import Endpoints
 from cdc.local.state_dir import Home
 
 
-@dataclass(frozen=True, slots=True)
-class LabRun:
-    """One run of a lab: its findings, and its seconds without those that the parts took to come up."""
+def run_lab(home: Home, lab: Lab, seed: int) -> tuple[Findings, float]:
+    """Start the parts that the lab needs, if they are down, and run it. Raises CdcError as the toolkit does.
 
-    lab: Lab
-    seed: int
-    findings: Findings
-    seconds: float
-
-    def as_json(self) -> dict[str, Any]:
-        """Everything but the figure; `rows` as objects by column."""
-        found = self.findings
-        return {
-            "lab": self.lab.name,
-            "seed": self.seed,
-            "rows": [dict(zip(found.columns, row, strict=True)) for row in found.rows],
-            "sentence": found.sentence,
-            "book": list(self.lab.book),
-            "files": list(self.lab.files),
-            "seconds": round(self.seconds, 1),
-        }
-
-
-def run_lab(home: Home, lab: Lab, seed: int) -> LabRun:
-    """Start the parts that the lab needs, if they are down, and run it. Raises CdcError as the toolkit does."""
+    Returns its findings, and its seconds without those that the parts took to come up.
+    """
     run = lab.load()
     with open_progress() as progress:
         endpoints = services.up(home, lab.parts, progress)
     began = time.monotonic()
     with open_workplace(_find_parts(endpoints), seed, output.say) as place:
-        findings = run(place)
-    return LabRun(lab, seed, findings, time.monotonic() - began)
+        return run(place), time.monotonic() - began
 
 
 def _find_parts(found: Endpoints) -> Parts:

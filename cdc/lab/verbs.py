@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,7 +11,8 @@ from cdc.cli.options import Json
 from cdc.cli.services import local_home
 
 if TYPE_CHECKING:
-    from cdc.lab.run import LabRun
+    from cdc.lab.lesson import Findings
+    from cdc.lab.registry import Lab
 
 
 def register(app: typer.Typer) -> None:
@@ -39,13 +40,13 @@ def lab(
     _require_writable(svg)
     from cdc.lab.run import run_lab
 
-    run = run_lab(local_home(context), found, seed)
+    findings, seconds = run_lab(local_home(context), found, seed)
     if json:
-        output.as_json(run.as_json())
+        output.as_json(_as_json(found, seed, findings, seconds))
     else:
-        _show(run)
+        _show(found, findings, seconds)
     if svg:
-        _write(svg, run.findings.figure.draw())
+        _write(svg, findings.figure.draw())
 
 
 def _list_labs(*, json: bool, svg: Path | None) -> None:
@@ -60,14 +61,21 @@ def _list_labs(*, json: bool, svg: Path | None) -> None:
         output.table(("lab", "shows"), [(lab.name, lab.shows) for lab in LABS])
 
 
-def _show(run: "LabRun") -> None:
-    output.table(run.findings.columns, run.findings.rows)
-    output.data(f"\n{run.findings.sentence}\n")
-    for passage in run.lab.book:
+def _show(lab: "Lab", found: "Findings", seconds: float) -> None:
+    output.table(found.columns, found.rows)
+    output.data(f"\n{found.sentence}\n")
+    for passage in lab.book:
         output.data(f"book  {passage}")
-    for file in run.lab.files:
+    for file in lab.files:
         output.data(f"code  {file}")
-    output.say(f"\nthis took {run.seconds:.1f} s")
+    output.say(f"\nthis took {seconds:.1f} s")
+
+
+def _as_json(lab: "Lab", seed: int, found: "Findings", seconds: float) -> dict[str, Any]:
+    """Everything but the figure; `rows` as objects by column."""
+    rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    told = {"lab": lab.name, "seed": seed, "rows": rows, "sentence": found.sentence}
+    return {**told, "book": list(lab.book), "files": list(lab.files), "seconds": round(seconds, 1)}
 
 
 def _require_writable(file: Path | None) -> None:

@@ -26,7 +26,6 @@ TODAY: Final = 160
 AT_ONCE: Final = 8  # so many events come in, while each view folds up to a batch of them
 INCOMPLETE: Final = "incomplete"
 _ANSWER: Final = sql.SQL("CREATE OR REPLACE VIEW revenue AS SELECT {} AS view, * FROM {}")
-
 COUNTRIES: Final = ("AT", "BR", "DE", "FR", "IN", "JP", "KE", "NO", "PE", "US")
 BATCH: Final = 40  # so many events at most are folded in one transaction
 _MAKE: Final = sql.SQL("CREATE TABLE {} (country text PRIMARY KEY, cents bigint NOT NULL)")

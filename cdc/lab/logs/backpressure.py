@@ -142,6 +142,8 @@ def _open_queue() -> tuple[Send, Inbox]:
 def _open_log(place: Workplace) -> tuple[Send, Inbox]:
     topic, producer = place.topic("backpressure"), place.producer()
     consumer = place.consumer(TopicPartition(topic, 0))
+    # now, not with the first event: the client asks where the topic is
+    producer.partitions_for(topic)
 
     def receive() -> Inbox:
         while True:

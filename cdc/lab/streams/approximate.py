@@ -25,7 +25,6 @@ IN_MESSAGE: Final = 50  # visits that a server sends together
 PARTITIONS: Final = 4
 STEPS: Final = 40  # so often one looks at the numbers, for the figure
 EXACT, SAMPLED, ADDED, MERGED = WAYS = "exact", "a hundredth, times 100", "sketches, added", "sketches, merged"
-
 TOP: Final = 10
 SAMPLE: Final = 100  # one of so many visits is in the sample
 VISITOR_BITS: Final = 12  # 2 to this are the registers of the sketch of visitors, of four bits each

@@ -22,12 +22,10 @@ from cdc.lab.messages import read_whole
 from cdc.lab.workplace import Workplace
 
 PARTITIONS: Final = 3
-
 WITHIN: Final = 300.0  # seconds in which all four payments are
 LATEST: Final = 60.0  # a payment comes less than so many seconds after it was made
 OF_STORY: Final = 4  # so many cards have each story
 SHOPS: Final = 12
-
 OF_WINDOWS: Final = """
     SELECT card FROM payments GROUP BY card, floor("at" / $within)
     HAVING count(*) FILTER (NOT is_paid) >= 3 AND bool_or(is_paid)

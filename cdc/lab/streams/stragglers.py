@@ -20,7 +20,6 @@ from cdc.lab.waiting import run_at_once
 from cdc.lab.workplace import Workplace
 
 GRACE: Final = 0.3  # so long after its end a window waits for late events; then its number is told
-
 WINDOW: Final = 0.6  # seconds
 WINDOWS: Final = 6
 OF_WINDOW: Final = 8  # events of a device in each window
