@@ -8,6 +8,7 @@ from typing import Any, Final
 import psycopg
 from psycopg import sql
 
+Session = psycopg.Connection[Any]
 _CHANGE: Final = re.compile(r"table (.*?): (INSERT|UPDATE|DELETE|TRUNCATE): (.*)", re.DOTALL)
 _COLUMN: Final = re.compile(r"(\w+)\[[^\]]*\]:(?:'((?:[^']|'')*)'|(\S+))")
 
@@ -21,17 +22,17 @@ class LoggedChange:
     row: Mapping[str, str]
 
 
-def make_slot(connection: "psycopg.Connection[Any]", name: str = "slot") -> str:
+def make_slot(session: Session, name: str = "slot") -> str:
     """Ask Postgres for a replication slot: from here on it keeps its log until the slot has been read.
 
     Returns its full name, which begins with that of the database; it is dropped with a database of a lab.
     """
-    full = f"{connection.info.dbname}_{name}"
-    connection.execute("SELECT pg_create_logical_replication_slot(%s, 'test_decoding')", (full,))
+    full = f"{session.info.dbname}_{name}"
+    session.execute("SELECT pg_create_logical_replication_slot(%s, 'test_decoding')", (full,))
     return full
 
 
-def export_snapshot(replication: "psycopg.Connection[Any]", name: str) -> tuple[str, str]:
+def export_snapshot(replication: Session, name: str) -> tuple[str, str]:
     """Make a slot through a replication connection; returns its full name, and that of its snapshot.
 
     The snapshot shows exactly the commits that the slot does not tell; it lasts until the connection is used again.
@@ -43,9 +44,9 @@ def export_snapshot(replication: "psycopg.Connection[Any]", name: str) -> tuple[
     return full, answer[2]
 
 
-def read_slot(connection: "psycopg.Connection[Any]", name: str) -> list[LoggedChange]:
+def read_slot(session: Session, name: str) -> list[LoggedChange]:
     """Take every change that was committed since the slot was read last, in the order of the commits."""
-    lines = connection.execute("SELECT data FROM pg_logical_slot_get_changes(%s, NULL, NULL)", (name,)).fetchall()
+    lines = session.execute("SELECT data FROM pg_logical_slot_get_changes(%s, NULL, NULL)", (name,)).fetchall()
     return [change for (line,) in lines if (change := parse_change(line))]
 
 
@@ -55,5 +56,6 @@ def parse_change(line: str) -> LoggedChange | None:
     if not found:
         return None
     table, kind, columns = found.groups()
-    row = {name: text.replace("''", "'") or plain for name, text, plain in _COLUMN.findall(columns)}
-    return LoggedChange(table, kind, row)
+    return LoggedChange(
+        table, kind, {name: text.replace("''", "'") or plain for name, text, plain in _COLUMN.findall(columns)}
+    )

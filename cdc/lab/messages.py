@@ -1,17 +1,18 @@
 """Messages of a Kafka topic as values, read with an ordinary consumer."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+import msgspec
 from kafka import TopicPartition
 
 from cdc.lab.waiting import wait_for
 
+E = TypeVar("E")
 POLL_MS: Final = 50
 COMPACTED: Final = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01"}
 """Settings of a topic that is compacted whenever the broker looks."""
-FILLER: Final = "filler"
-"""The key of what is written behind other messages: the broker never compacts the newest segment."""
+FILLER: Final = "filler"  # the key of a message behind all others: the broker never compacts the newest segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +28,18 @@ class Message:
     value: str | None
     timestamp_ms: int = 0
 
+    def decode(self, kind: type[E]) -> E:
+        """The event in its JSON. Raises msgspec.DecodeError if it is none of this kind."""
+        return msgspec.json.decode(str(self.value), type=kind)
+
+
+def encode(event: object) -> bytes:
+    """A dataclass as JSON."""
+    return msgspec.json.encode(event)
+
 
 def take(consumer: Any, most: int | None = None, wait_ms: int = POLL_MS) -> list[Message]:
-    """Take what the broker has for this consumer, at most so many messages; nothing if nothing comes meanwhile."""
+    """Take the messages that the broker has for this consumer, at most so many; nothing if nothing comes meanwhile."""
     polled = consumer.poll(timeout_ms=wait_ms, max_records=most)
     return [
         Message(record.partition, record.offset, _to_text(record.key), _to_text(record.value), record.timestamp)
@@ -52,15 +62,10 @@ def take_exactly(consumer: Any, number: int) -> list[Message]:
     return found
 
 
-def find_partitions(consumer: Any, topic: str) -> list[TopicPartition]:
-    """Wait until this consumer has heard of the topic, which is new; returns its partitions."""
-    wait_for(lambda: bool(consumer.partitions_for_topic(topic)), f"the partitions of {topic}")
-    return [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic))]
-
-
 def read_whole(consumer: Any, topic: str, start: int | None = None) -> list[Message]:
     """Read every message that the topic holds now, each partition from its beginning, or `start`, to its end."""
-    places = find_partitions(consumer, topic)
+    wait_for(lambda: bool(consumer.partitions_for_topic(topic)), f"the partitions of {topic}")
+    places = [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic))]
     consumer.assign(places)
     consumer.seek_to_beginning(*places)
     for place in places if start is not None else ():

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,7 +11,8 @@ from cdc.cli.options import Json
 from cdc.cli.services import local_home
 
 if TYPE_CHECKING:
-    from cdc.lab.run import LabRun
+    from cdc.lab.lesson import Findings
+    from cdc.lab.registry import Lab
 
 
 def register(app: typer.Typer) -> None:
@@ -22,32 +23,30 @@ def lab(
     context: typer.Context,
     name: Annotated[str | None, typer.Argument(help="A lab; without it, all are listed.")] = None,
     json: Json = False,
-    svg: Annotated[
-        Path | None, typer.Option("--svg", metavar="FILE", help="Draw what happened into this file.")
-    ] = None,
+    svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw the run into this file.")] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed plans the same events.")] = 2017,
 ) -> None:
-    """Watch an idea about streams: where it fails, and what helps.
+    """Watch an idea about streams: where it fails, and how that is helped.
 
     Each lab shows one idea of "Designing Data-Intensive Applications" on the local parts, within a minute.
     """
+    from cdc.lab.registry import find_lab
+
     if name is None:
         _list_labs(json=json, svg=svg)
         return
-    from cdc.lab.registry import find_lab
-
-    listing = find_lab(name)
+    found = find_lab(name)
     # before the lab, which takes a while
     _require_writable(svg)
     from cdc.lab.run import run_lab
 
-    found = run_lab(local_home(context), listing, seed)
+    findings, seconds = run_lab(local_home(context), found, seed)
     if json:
-        output.as_json(found.as_json())
+        output.as_json(_as_json(found, seed, findings, seconds))
     else:
-        _show(found)
+        _show(found, findings, seconds)
     if svg:
-        _write(svg, found.findings.figure.draw())
+        _write(svg, findings.figure.draw())
 
 
 def _list_labs(*, json: bool, svg: Path | None) -> None:
@@ -57,27 +56,32 @@ def _list_labs(*, json: bool, svg: Path | None) -> None:
     if svg:
         raise ConfigurationError("--svg draws a run of one lab, and none is named", "cdc lab NAME --svg FILE")
     if json:
-        output.as_json([{"lab": listing.name, "shows": listing.shows} for listing in LABS])
+        output.as_json([{"lab": lab.name, "shows": lab.shows} for lab in LABS])
     else:
-        output.table(("lab", "shows"), [(listing.name, listing.shows) for listing in LABS])
+        output.table(("lab", "shows"), [(lab.name, lab.shows) for lab in LABS])
 
 
-def _show(run: "LabRun") -> None:
-    output.table(run.findings.columns, run.findings.rows)
-    output.data(f"\n{run.findings.sentence}\n")
-    for passage in run.lab.passages:
+def _show(lab: "Lab", found: "Findings", seconds: float) -> None:
+    output.table(found.columns, found.rows)
+    output.data(f"\n{found.sentence}\n")
+    for passage in lab.book:
         output.data(f"book  {passage}")
-    for file in run.lab.files:
+    for file in lab.files:
         output.data(f"code  {file}")
-    output.say(f"\nthis took {run.seconds:.1f} s")
+    output.say(f"\nthis took {seconds:.1f} s")
+
+
+def _as_json(lab: "Lab", seed: int, found: "Findings", seconds: float) -> dict[str, Any]:
+    """Everything but the figure; `rows` as objects by column."""
+    rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    told = {"lab": lab.name, "seed": seed, "rows": rows, "sentence": found.sentence}
+    return {**told, "book": list(lab.book), "files": list(lab.files), "seconds": round(seconds, 1)}
 
 
 def _require_writable(file: Path | None) -> None:
-    if file is None:
-        return
     from cdc.core.errors import PreconditionError
 
-    if file.is_dir() or not os.access(file if file.exists() else file.absolute().parent, os.W_OK):
+    if file and (file.is_dir() or not os.access(file if file.exists() else file.absolute().parent, os.W_OK)):
         raise PreconditionError(f"cannot write {file}", "name a file in a folder that you may write")
 
 

@@ -7,7 +7,7 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
 
-from cdc.demo.race.schedule import Accident, FailingWrite, ForcedPair, RacedPair, Step, Store
+from cdc.demo.race.schedule import Accident, FailingWrite, ForcedPair, RacedPair, Schedule, Step, Store
 from cdc.demo.race.stores import Client, Stores
 
 LANES = 8
@@ -24,6 +24,14 @@ class TimedWrite:
     value: str
     database: str
     index: str
+
+
+def write_all(stores: Stores, plan: Schedule, advance: Callable[[int], None]) -> list[TimedWrite]:
+    """Do all planned writes; returns those of the first pair, the book's figure."""
+    timelines = [write_in_order(stores, pair) for pair in plan.forced]
+    race_pairs(stores, plan.raced, advance)
+    fail_writes(stores, plan.failing)
+    return timelines[0]
 
 
 def write_in_order(stores: Stores, pair: ForcedPair) -> list[TimedWrite]:

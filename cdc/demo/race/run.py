@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Final
 
 from cdc.cli import output
@@ -11,17 +12,9 @@ from cdc.core.table import TableName
 from cdc.demo import environment
 from cdc.demo.environment import DemoSettings, Environment
 from cdc.demo.race import clients, story
-from cdc.demo.race.outcome import RaceResult
+from cdc.demo.race.outcome import RaceResult, judge_race
 from cdc.demo.race.schedule import Schedule, plan_race
-from cdc.demo.race.stores import (
-    Stores,
-    find_differences,
-    make_index,
-    make_table,
-    read_index,
-    read_table,
-    translate_errors,
-)
+from cdc.demo.race.stores import Stores, find_differences, translate_errors
 from cdc.demo.steps import Steps, note
 from cdc.local.state_dir import Home
 from cdc.run.copy import bootstrap
@@ -48,33 +41,23 @@ def run_race(home: Home, pairs: int, seed: int) -> RaceResult:
     on = environment.set_up_environment(home, endpoints, DEMO)
     with translate_errors(), ThreadPoolExecutor(1) as waiting:
         # before bootstrap, which refuses a table that does not exist
-        make_table(on.dsn, TABLE.table)
+        Stores(on.dsn, TABLE.table, on.endpoints.search_url, None).make()
         # Spark starts in a thread meanwhile, which takes seconds
         spark = waiting.submit(build_spark_session, on.settings, "race", brief=True)
         dual = _write_to_both(steps, on, plan)
         through_log = _write_through_log(steps, on, plan, Pipeline(on.settings, spark.result))
     steps.finish()
-    # every write has its own key: a key that differs, and is no pair's, is that of a failed write
-    keys = set(plan.pairs)
-    return RaceResult(
-        seed=seed,
-        failures=len(plan.failing),
-        pairs=len(keys),
-        dual_write_diverged=len(keys.intersection(dual)),
-        partial_failure_diverged=len(set(dual) - keys),
-        cdc_diverged=len(through_log),
-    )
+    return judge_race(plan, dual, through_log)
 
 
 def _write_to_both(steps: Steps, on: Environment, plan: Schedule) -> list[str]:
     """Let the clients write to both stores; returns the keys that differ at the end."""
     stores = Stores(on.dsn, DUAL_TABLE, on.endpoints.search_url, DUAL_INDEX)
-    make_table(on.dsn, DUAL_TABLE)
-    make_index(on.endpoints.search_url, DUAL_INDEX)
+    stores.make()
     with steps.step("dual_writes", "Dual writes: each client writes to the database, then to the search index"):
         note(story.PROLOGUE)
         _write(stores, plan, "dual writes")
-        table, index = read_table(on.dsn, DUAL_TABLE), read_index(on.endpoints.search_url, DUAL_INDEX)
+        table, index = stores.read()
         different = find_differences(table, index)
         note(story.describe_damage(plan, table, index, different))
     return different
@@ -87,13 +70,14 @@ def _bootstrap(pipeline: Pipeline) -> None:
 
 def _write_through_log(steps: Steps, on: Environment, plan: Schedule, pipeline: Pipeline) -> list[str]:
     """Let the clients write to the database, and the index follow its log; returns the keys that differ then."""
+    stores = Stores(on.dsn, TABLE.table, *_find_index(on))
     with steps.step("bootstrap", "Through the log: capture the database's table, and let the index follow it"):
         _bootstrap(pipeline)
     with steps.step("writes", "The same writes again, by the same clients, to the database only"):
-        _write(Stores(on.dsn, TABLE.table, on.endpoints.search_url, None), plan, "through the log")
+        _write(replace(stores, index=None), plan, "through the log")
     with steps.step("follow", f"cdc -c {output.relative_path(on.config)} follow --until-caught-up"):
         follow(pipeline, [*on.settings.followers], note, until_caught_up=True)
-        table, index = read_table(on.dsn, TABLE.table), read_index(*_find_index(on))
+        table, index = stores.read()
         different = find_differences(table, index)
         note(f"the database holds {len(table):,} keys, the index {len(index):,}; {len(different):,} differ")
     return different
@@ -101,11 +85,9 @@ def _write_through_log(steps: Steps, on: Environment, plan: Schedule, pipeline: 
 
 def _write(stores: Stores, plan: Schedule, what: str) -> None:
     """Do all planned writes; print the timeline of the first pair, the book's figure."""
-    timelines = [clients.write_in_order(stores, pair) for pair in plan.forced]
-    note(story.format_timeline(plan.forced[0], timelines[0]))
     with open_progress() as progress, progress.bar(f"raced, {what}", len(plan.raced)) as advance:
-        clients.race_pairs(stores, plan.raced, advance)
-    clients.fail_writes(stores, plan.failing)
+        first = clients.write_all(stores, plan, advance)
+    note(story.format_timeline(plan.forced[0], first))
 
 
 def _find_index(on: Environment) -> tuple[str, str]:

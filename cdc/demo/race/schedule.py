@@ -83,6 +83,7 @@ class FailingWrite:
 class Schedule:
     """All planned writes; every one has its own key."""
 
+    seed: int
     forced: tuple[ForcedPair, ...]
     raced: tuple[RacedPair, ...]
     failing: tuple[FailingWrite, ...]
@@ -104,7 +105,7 @@ def plan_race(seed: int, pairs: int) -> Schedule:
     forced = [ForcedPair(f"X{n or ''}", (f"A{n or ''}", f"B{n or ''}"), order) for n, order in enumerate(orders)]
     raced = tuple(_plan_raced(n, random) for n in range(len(orders), pairs))
     failing = [_plan_failing(n, random) for n in range(max(len(Accident), pairs // FAILURES_EVERY))]
-    return Schedule(tuple(forced), raced, tuple(failing))
+    return Schedule(seed, tuple(forced), raced, tuple(failing))
 
 
 def is_diverging(order: Sequence[Step]) -> bool:

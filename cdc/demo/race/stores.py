@@ -26,6 +26,33 @@ class Stores:
     search_url: str
     index: str | None
 
+    def make(self) -> None:
+        """Make the table if it is missing, and the index anew; both are empty then."""
+        with psycopg.connect(self.dsn, autocommit=True) as connection:
+            name = sql.Identifier(self.table)
+            make = "CREATE TABLE IF NOT EXISTS {} (id text PRIMARY KEY, value text NOT NULL)"
+            connection.execute(sql.SQL(make).format(name))
+            # not dropped: a second run follows the same table on
+            connection.execute(sql.SQL("TRUNCATE {}").format(name))
+        if self.index:
+            fields = {"id": {"type": "keyword"}, "value": {"type": "keyword"}}
+            # no replica: the index has one node, and a second copy would never be placed
+            body = {"settings": {"number_of_replicas": 0}, "mappings": {"properties": fields}}
+            with open_client(self.search_url) as client:
+                client.indices.delete(index=self.index, params={"ignore_unavailable": "true"})
+                client.indices.create(index=self.index, body=body)
+
+    def read(self) -> tuple[Rows, Rows]:
+        """Read the whole table, and the whole index by the `id` of its documents."""
+        with psycopg.connect(self.dsn) as connection:
+            query = sql.SQL("SELECT id, value FROM {}").format(sql.Identifier(self.table))
+            table: Rows = dict(connection.execute(query).fetchall())
+        with open_client(self.search_url) as client:
+            # a search sees only documents from before the last refresh
+            client.indices.refresh(index=self.index)
+            hits = [hit["_source"] for hit in scan(client, index=self.index, size=5_000)]
+        return table, {hit["id"]: hit["value"] for hit in hits}
+
 
 class Client:
     """One client, with its own connection to each store."""
@@ -91,44 +118,9 @@ def open_client(url: str) -> OpenSearch:
     return OpenSearch(hosts=[url], timeout=30, max_retries=0)
 
 
-def read_table(dsn: str, table: str) -> Rows:
-    with psycopg.connect(dsn) as connection:
-        rows = connection.execute(sql.SQL("SELECT id, value FROM {}").format(sql.Identifier(table))).fetchall()
-    return dict(rows)
-
-
-def read_index(url: str, index: str) -> Rows:
-    """Read the whole index, by the `id` of its documents."""
-    with open_client(url) as client:
-        # a search sees only documents from before the last refresh
-        client.indices.refresh(index=index)
-        hits = scan(client, index=index, size=5_000)
-        return {hit["_source"]["id"]: hit["_source"]["value"] for hit in hits}
-
-
 def find_differences(table: Mapping[str, str], index: Mapping[str, str]) -> list[str]:
     """The keys with different values in the two; including keys that only one of them has."""
     return sorted(key for key in table.keys() | index.keys() if table.get(key) != index.get(key))
-
-
-def make_table(dsn: str, table: str) -> None:
-    """Make the table if it is missing, and empty it."""
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        name = sql.Identifier(table)
-        make = "CREATE TABLE IF NOT EXISTS {} (id text PRIMARY KEY, value text NOT NULL)"
-        connection.execute(sql.SQL(make).format(name))
-        # not dropped: a second run follows the same table on
-        connection.execute(sql.SQL("TRUNCATE {}").format(name))
-
-
-def make_index(url: str, index: str) -> None:
-    """Make the index anew, empty."""
-    with open_client(url) as client:
-        client.indices.delete(index=index, params={"ignore_unavailable": "true"})
-        fields = {"id": {"type": "keyword"}, "value": {"type": "keyword"}}
-        # no replica: the index has one node, and a second copy would never be placed
-        body = {"settings": {"number_of_replicas": 0}, "mappings": {"properties": fields}}
-        client.indices.create(index=index, body=body)
 
 
 @contextmanager

@@ -1,12 +1,10 @@
-"""Ways to tell what changes in a table of orders: what the database needs for each, and who looks now and then."""
+"""Ways to tell the changes of a table of orders: the needs of each in the database, and who looks now and then."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Final
+from itertools import repeat
+from typing import Any, Final, LiteralString, NamedTuple
 
-import psycopg
-
-from cdc.lab.decoding import LoggedChange, make_slot, read_slot
+from cdc.lab.decoding import LoggedChange, Session, make_slot, read_slot
 
 ORDERS: Final = "CREATE TABLE orders (id int PRIMARY KEY, version int NOT NULL, updated_at timestamptz NOT NULL);"
 INDEX: Final = "CREATE INDEX ON orders (updated_at)"
@@ -23,14 +21,12 @@ TRUNCATE_TRIGGER: Final = "CREATE TRIGGER note_all AFTER TRUNCATE ON orders EXEC
 
 Version = tuple[int, int]
 """An order and its version; version 0 when it is deleted, order 0 when all are."""
-Session = psycopg.Connection[Any]
 Reader = Callable[[Session], Iterator[list[Version]]]
-"""Looks at each `next`, and yields what has changed since it looked last."""
+"""Looks at each `next`, and yields the changes since it looked last."""
 
 
-@dataclass(frozen=True, slots=True)
-class CaptureWay:
-    """A way to tell changes. `tables`: SQL that makes, in `schema`, the table of orders and what tells its changes."""
+class CaptureWay(NamedTuple):
+    """A way to tell changes. `tables`: SQL for the table of orders in `schema`, and for all that tells its changes."""
 
     name: str
     schema: str
@@ -38,44 +34,26 @@ class CaptureWay:
     read: Reader
 
 
-def look_away(_: Session) -> Iterator[list[Version]]:
-    """Tell nothing."""
-    while True:
-        yield []
+def _read_behind(query: LiteralString, beginning: Any) -> Reader:
+    """Read the rows behind the last that was read, by the third of the query's columns."""
 
+    def read(session: Session) -> Iterator[list[Version]]:
+        last = beginning
+        while True:
+            rows = session.execute(query, (last,)).fetchall()
+            last = rows[-1][2] if rows else last
+            yield [(order, version) for order, version, _ in rows]
 
-def poll(session: Session) -> Iterator[list[Version]]:
-    """Read the rows that were updated after the newest that was read."""
-    last = "-infinity"
-    while True:
-        rows = session.execute(
-            "SELECT id, version, updated_at::text FROM orders WHERE updated_at > %s ORDER BY updated_at", (last,)
-        ).fetchall()
-        last = rows[-1][2] if rows else last
-        yield [(order, version) for order, version, _ in rows]
-
-
-def read_by_number(session: Session) -> Iterator[list[Version]]:
-    """Read the table of changes behind the highest number that was read."""
-    last = 0
-    while True:
-        rows = session.execute(
-            "SELECT id, version, number FROM changes WHERE number > %s ORDER BY number", (last,)
-        ).fetchall()
-        last = rows[-1][2] if rows else last
-        yield [(order, version) for order, version, _ in rows]
+    return read
 
 
 def read_finished(session: Session) -> Iterator[list[Version]]:
     """Read the table of changes up to the oldest transaction that is open: none before it can commit any more."""
+    query = "SELECT id, version FROM changes WHERE transaction >= %s::xid8 AND transaction < %s::xid8 ORDER BY number"
     oldest = "0"
     while True:
         last, [oldest] = oldest, session.execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text").fetchall()[0]
-        rows = session.execute(
-            "SELECT id, version FROM changes WHERE transaction >= %s::xid8 AND transaction < %s::xid8 ORDER BY number",
-            (last, oldest),
-        ).fetchall()
-        yield rows
+        yield session.execute(query, (last, oldest)).fetchall()
 
 
 def read_log(session: Session) -> Iterator[list[Version]]:
@@ -90,8 +68,12 @@ def _to_version(change: LoggedChange) -> Version:
     return int(change.row.get("id", 0)), int(change.row.get("version", 0))
 
 
+poll = _read_behind(
+    "SELECT id, version, updated_at::text FROM orders WHERE updated_at > %s ORDER BY updated_at", "-infinity"
+)
+read_by_number = _read_behind("SELECT id, version, number FROM changes WHERE number > %s ORDER BY number", 0)
 WAYS: Final = (
-    CaptureWay("nobody looks", "unwatched", ORDERS, look_away),
+    CaptureWay("nobody looks", "unwatched", ORDERS, lambda _: repeat([])),
     CaptureWay("polling updated_at", "polled", ORDERS + INDEX, poll),
     CaptureWay("row triggers, read by number", "triggered", ORDERS + ROW_TRIGGER, read_by_number),
     CaptureWay(

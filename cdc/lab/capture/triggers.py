@@ -1,4 +1,4 @@
-"""What polling `updated_at`, triggers into a table of changes, and the log tell of the same transactions.
+"""The same transactions, told by polling `updated_at`, by triggers into a table of changes, and by the log.
 
 Polling sees the newest version of the rows that are there. Triggers see every change, and every write pays for it. Both
 miss a transaction that began earlier and commits after one has looked, unless the reader waits for those that are open.
@@ -6,28 +6,94 @@ miss a transaction that began earlier and commits after one has looked, unless t
 
 from collections import Counter
 from collections.abc import Sequence
+from enum import StrEnum
 from random import Random
+from statistics import median
 from typing import Final
 
-from cdc.lab.book import FIRST, SECOND, Passage
-from cdc.lab.capture.readers import WAYS, Version
-from cdc.lab.capture.watched_table import LATECOMER, OTHERS, POLLING, OrdersWrite, Planned, WatchedTable
+from cdc.lab.capture.readers import WAYS, CaptureWay, Version
 from cdc.lab.figures.canvas import Tone
 from cdc.lab.figures.timeline import Event, Span, Timeline
-from cdc.lab.lesson import Findings, Lab
+from cdc.lab.lesson import Findings
+from cdc.lab.waiting import read_clock
 from cdc.lab.workplace import Workplace
-from cdc.local.endpoints import Service
 
 ORDERS: Final = 600
-ROUNDS: Final = 6
-"""Each way looks at the end of a round."""
+ROUNDS: Final = 6  # each way looks at the end of a round
 UPDATES: Final = 4
-UPDATED: Final = 100
-"""Orders in an update; there are some a round, so that some orders have more than one new version."""
+UPDATED: Final = 100  # orders in an update; there are some a round, so that some orders have more than one new version
 DELETED: Final = 10
+POLLING, OTHERS, LATECOMER = "polling", "other transactions", "a late one"
 LATE: Final = 20
 LATE_ROUND: Final = 2
+
+
+class OrdersWrite(StrEnum):
+    """The writing of a transaction. A late one inserts orders, and commits after everyone has looked."""
+
+    LATE = "late commits"
+    INSERT = "inserts"
+    UPDATE = "versions"
+    DELETE = "deletes"
+    TRUNCATE = "truncates"
+
+
 SHOWN: Final = (OrdersWrite.UPDATE, OrdersWrite.DELETE, OrdersWrite.TRUNCATE, OrdersWrite.LATE)
+Planned = tuple[OrdersWrite, tuple[int, ...]]
+_INSERT: Final = "INSERT INTO orders SELECT unnest(%s::int[]), 1, now()"
+_STATEMENTS: Final = {
+    OrdersWrite.LATE: _INSERT,
+    OrdersWrite.INSERT: _INSERT,
+    OrdersWrite.UPDATE: "UPDATE orders SET version = version + 1, updated_at = now() WHERE id = ANY(%s)",
+    OrdersWrite.DELETE: "DELETE FROM orders WHERE id = ANY(%s)",
+    OrdersWrite.TRUNCATE: "TRUNCATE orders",
+}
+
+
+class WatchedTable:
+    """The table in a schema of its own, who writes to it, and who watches it. Times are in ms."""
+
+    def __init__(self, place: Workplace, way: CaptureWay, dsn: str) -> None:
+        options = f"-c search_path={way.schema}"
+        self._writer, self._late, watcher = (place.session(dsn, options=options) for _ in range(3))
+        self._writer.execute(f"CREATE SCHEMA {way.schema}; {way.tables}".encode())
+        self._changes = way.read(watcher)
+        self._late_began = 0.0
+        self._costs: list[float] = []
+        self.name = way.name
+        self.seen: list[Version] = []
+        self.spans: list[Span] = []
+        self.looks: list[float] = []
+        self.look()
+
+    @property
+    def milliseconds(self) -> float:
+        """The median of an update, without its commit, whose wait for the disk is no matter of the way."""
+        return median(self._costs)
+
+    def look(self) -> None:
+        self.seen += next(self._changes)
+        self.looks.append(read_clock())
+
+    def write(self, planned: Planned) -> None:
+        """Carry out a transaction, and commit it; a late one stays open."""
+        kind, orders = planned
+        began, given = read_clock(), (list(orders),) if orders else ()
+        if kind is OrdersWrite.LATE:
+            self._late.execute("BEGIN")
+            self._late.execute(_STATEMENTS[kind], given)
+            self._late_began = began
+            return
+        with self._writer.transaction():
+            self._writer.execute(_STATEMENTS[kind], given)
+            took = read_clock() - began
+        self.spans.append(Span(OTHERS, began, read_clock()))
+        if kind is OrdersWrite.UPDATE:
+            self._costs.append(took)
+
+    def commit_late(self) -> None:
+        self._late.execute("COMMIT")
+        self.spans.append(Span(LATECOMER, self._late_began, read_clock(), "open: nobody sees it", Tone.BAD))
 
 
 def run(place: Workplace) -> Findings:
@@ -38,7 +104,7 @@ def run(place: Workplace) -> Findings:
     place.say(f"the same {sum(map(len, rounds))} transactions, in turn on a table for each way")
     for number, planned in enumerate(rounds):
         for transaction in planned:
-            # in another order each time: what disturbs one, disturbs all alike
+            # in another order each time: a disturbance of one is one of all
             for table in place.random.sample(tables, len(tables)):
                 table.write(transaction)
         for table in tables:
@@ -50,10 +116,10 @@ def run(place: Workplace) -> Findings:
     bare, _, _, triggered, undisturbed = costs = [table.milliseconds for table in tables]
     return Findings(
         columns=("way", f"ms for {UPDATED} updates", "changes", "missed", *map(str, SHOWN)),
-        rows=tuple(
+        rows=[
             (table.name, round(cost, 1), len(changes), found.total(), *(found[kind] for kind in SHOWN))
             for table, cost, found in zip(tables, costs, missed, strict=True)
-        ),
+        ],
         sentence=f"Of {len(changes)} changes polling missed {polled}, and triggers, read by number, {by_number}; made"
         f" whole they missed {finished}, but {UPDATED} updates took {triggered:.1f} ms instead of {bare:.1f};"
         f" the log missed {logged}, and they took {undisturbed:.1f} ms.",
@@ -62,7 +128,7 @@ def run(place: Workplace) -> Findings:
 
 
 def plan_rounds(random: Random) -> list[list[Planned]]:
-    """Plan what is written from one look to the next; the last round takes all away."""
+    """Plan the writes from one look to the next; the last round takes all away."""
     alive = list(range(1, ORDERS + 1))
     rounds: list[list[Planned]] = [[(OrdersWrite.INSERT, tuple(alive))]]
     for number in range(1, ROUNDS):
@@ -75,7 +141,7 @@ def plan_rounds(random: Random) -> list[list[Planned]]:
 
 
 def list_changes(transactions: Sequence[Planned]) -> list[tuple[Version, OrdersWrite]]:
-    """List every change of a row, and what changed it."""
+    """List every change of a row, and the kind of its write."""
     newest: Counter[int] = Counter()
     changes = []
     for kind, orders in transactions:
@@ -87,7 +153,7 @@ def list_changes(transactions: Sequence[Planned]) -> list[tuple[Version, OrdersW
 
 
 def count_missed(changes: Sequence[tuple[Version, OrdersWrite]], seen: Sequence[Version]) -> Counter[OrdersWrite]:
-    """Count the changes that were not seen, by what made them."""
+    """Count the changes that were not seen, by the kind of their write."""
     known = set(seen)
     return Counter(kind for version, kind in changes if version not in known)
 
@@ -99,21 +165,10 @@ def _draw(polled: WatchedTable) -> Timeline:
     return Timeline(
         "A transaction that a look has missed has an updated_at that no later look asks for",
         (OTHERS, LATECOMER, POLLING),
-        events=tuple(Event(LATECOMER, span.start, "updated_at", Tone.BAD) for span in spans if span.lane == LATECOMER),
+        [Event(LATECOMER, span.start, "updated_at", Tone.BAD) for span in spans if span.lane == LATECOMER],
         spans=(
             *spans,
             Span(POLLING, before, missing, "one look: updated_at within this time", Tone.GOOD),
             Span(POLLING, missing, after, "the next: within this time", Tone.GOOD),
         ),
     )
-
-
-LAB: Final = Lab(
-    passages=(
-        Passage(FIRST, "Change Data Capture", "Implementing change data capture"),
-        Passage(SECOND, "Change Data Capture", "Implementing change data capture"),
-    ),
-    files=("connect/capture/debezium_properties.py", "connect/source/publication.py"),
-    parts=(Service.POSTGRES,),
-    run=run,
-)

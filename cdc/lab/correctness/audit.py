@@ -1,36 +1,33 @@
-"""Late is not wrong, and what adds up may still be false: four copies of the same postings, looked at again and again.
+"""Late is not wrong, and a sum that is right may still be false: four copies of the same postings, looked at often.
 
 A copy that is far behind shows balances that were true; one that is quick, and not atomic, shows some that never were.
 A past that somebody changed is noticed by no count and no balance, but by a chain of digests.
 """
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-import psycopg
+from kafka import TopicPartition
 
-from cdc.lab.book import FIRST_FUTURE, SECOND_PHILOSOPHY, Passage
-from cdc.lab.correctness.accounts import add, make_accounts, read_balances
+from cdc.lab.correctness import bank
+from cdc.lab.correctness.bank import Balances, Posting
 from cdc.lab.correctness.chained_history import BATCH_ROWS, ChainedHistory
-from cdc.lab.correctness.ledger import AccountBalances, Posting, plan_transfers, post_all
 from cdc.lab.figures.canvas import Tone
-from cdc.lab.figures.log import Cell, LogFigure, PartitionCells
-from cdc.lab.lesson import Findings, Lab
-from cdc.lab.messages import Message, find_partitions, take_exactly
+from cdc.lab.figures.log import Cell, LogFigure
+from cdc.lab.lesson import Findings
+from cdc.lab.messages import Message, encode, take_exactly
 from cdc.lab.workplace import Workplace
-from cdc.local.endpoints import Service
 
 TRANSFERS: Final = 24
 
-Looks = list[AccountBalances]
+Looks = list[Balances]
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedCopy:
-    """The balances that readers saw of a copy; by how many postings it was behind at most, and what its chain says."""
+    """The balances that readers saw of a copy; by how many postings it was behind at most; the word of its chain."""
 
     looks: Looks
     behind: int
@@ -42,8 +39,7 @@ class WatchedCopy:
 
 
 def run(place: Workplace) -> Findings:
-    transfers = plan_transfers(place.random, TRANSFERS)
-    postings = [posting for transfer in transfers for posting in (transfer.debit, transfer.credit)]
+    postings = [posting for transfer in bank.plan_transfers(place.random, TRANSFERS) for posting in transfer.sides]
     states, swapped = replay(postings), plan_swap(place.random, postings)
     place.say(f"{TRANSFERS} transfers; later somebody swaps the amounts of rows {swapped[0]} and {swapped[1]}")
     found = {**_follow(place, postings), **_audit(place, postings, swapped)}
@@ -54,7 +50,7 @@ def run(place: Workplace) -> Findings:
     (_, lag, looks, never, *_), (_, short, many, false, *_), _, (*_, past, end, chain), (*_, anew) = rows
     return Findings(
         columns=("copy", "postings behind", "looks", "never true", "balances in the end", "its chain"),
-        rows=tuple(rows),
+        rows=rows,
         sentence=f"A copy {lag} postings behind that takes whole transfers showed {never} false balances in {looks}"
         f" looks, one {short} behind that takes single postings {false} in {many}. With two amounts of the past swapped"
         f" {past} past states are false, and in the end the balances are {end}; but the chain {chain}, and"
@@ -65,7 +61,7 @@ def run(place: Workplace) -> Findings:
 
 def replay(postings: Sequence[Posting]) -> Looks:
     """The balances before the first transfer and after each: all that ever were true."""
-    return [post_all(postings[:end]) for end in range(0, len(postings) + 1, 2)]
+    return [bank.post_all(postings[:end]) for end in range(0, len(postings) + 1, 2)]
 
 
 def plan_swap(random: Random, postings: Sequence[Posting]) -> tuple[int, int]:
@@ -83,85 +79,66 @@ def plan_swap(random: Random, postings: Sequence[Posting]) -> tuple[int, int]:
 
 def _follow(place: Workplace, postings: Sequence[Posting]) -> dict[str, WatchedCopy]:
     """Log the postings. One copy takes each as it comes; the other begins when all are there, and takes transfers."""
-    topic, producer, consumer = place.topic("postings"), place.producer(), place.consumer()
+    topic, producer = place.topic("postings"), place.producer()
+    consumer = place.consumer(TopicPartition(topic, 0))
     quick, late = _Follower(place, "quick"), _Follower(place, "late")
-    consumer.assign(find_partitions(consumer, topic))
     for written, posting in enumerate(postings, 1):
-        producer.send(topic, value=json.dumps(asdict(posting))).get(60)
+        producer.send(topic, value=encode(posting)).get(60)
         quick.apply(take_exactly(consumer, 1), written)
     consumer.seek_to_beginning()
     for _ in range(TRANSFERS):
         late.apply(take_exactly(consumer, 2), len(postings))
-    return {"late, whole transfers": late.seen, "quick, single postings": quick.seen}
+    return {
+        "late, whole transfers": WatchedCopy(late.looks, late.most_behind),
+        "quick, single postings": WatchedCopy(quick.looks, quick.most_behind),
+    }
 
 
 class _Follower:
     """A copy of the accounts; a reader looks at all balances after each of its transactions."""
 
     def __init__(self, place: Workplace, name: str) -> None:
-        dsn = place.database(name)
-        make_accounts(dsn, post_all([]))
-        self._writer, self._reader = (place.keep(psycopg.connect(dsn, autocommit=True)) for _ in range(2))
-        self._looks: Looks = []
-        self._behind: list[int] = []
-        self._applied = 0
+        dsn = bank.open_accounts(place, name)
+        self._writer, self._reader = place.session(dsn), place.session(dsn)
+        self.looks: Looks = []
+        self.applied = self.most_behind = 0
 
     def apply(self, messages: Sequence[Message], written: int) -> None:
         with self._writer.transaction():
             for message in messages:
-                add(self._writer, Posting(**json.loads(str(message.value))))
-        self._applied += len(messages)
-        self._behind.append(written - self._applied)
-        self._looks.append(read_balances(self._reader))
-
-    @property
-    def seen(self) -> WatchedCopy:
-        return WatchedCopy(self._looks, max(self._behind))
+                bank.add(self._writer, message.decode(Posting))
+        self.applied += len(messages)
+        self.most_behind = max(self.most_behind, written - self.applied)
+        self.looks.append(bank.read_balances(self._reader))
 
 
 def _audit(place: Workplace, postings: Sequence[Posting], swapped: tuple[int, int]) -> dict[str, WatchedCopy]:
     """Keep a history, change it, and write its chain anew; after each, look at every past state and at the chain."""
-    found = {}
-    with psycopg.connect(place.database("history"), autocommit=True) as connection:
-        history = ChainedHistory(connection)
-        history.keep(postings)
-        # elsewhere, where who changes the history cannot write
-        kept = history.find_end()
-        found["history"] = _look(history, kept)
-        history.swap(*swapped)
-        found["history, two amounts swapped"] = _look(history, kept)
-        history.chain_anew()
-        found["the same, its chain written anew"] = _look(history, kept)
+    history = ChainedHistory(place.session(place.database("history")), postings)
+    # elsewhere, where who changes the history cannot write
+    kept = history.find_end()
+
+    def look() -> WatchedCopy:
+        broken = history.find_broken_batch()
+        says = "fits" if history.find_end() == kept else "fits, with another end than was kept"
+        return WatchedCopy(replay(history.read())[1:], 0, says if broken is None else f"breaks at batch {broken}")
+
+    found = {"history": look()}
+    history.swap(*swapped)
+    found["history, two amounts swapped"] = look()
+    history.chain_anew()
+    found["the same, its chain written anew"] = look()
     return found
-
-
-def _look(history: ChainedHistory, kept: str) -> WatchedCopy:
-    broken = history.find_broken_batch()
-    says = "fits" if history.find_end() == kept else "fits, with another end than was kept"
-    return WatchedCopy(replay(history.read())[1:], 0, says if broken is None else f"breaks at batch {broken}")
 
 
 def _draw(found: dict[str, WatchedCopy], states: Looks) -> LogFigure:
     """Draw the sum of all accounts at each look."""
-    rows = []
+    rows = {}
     for name, copy in found.items():
-        looks = list(zip(copy.looks, copy.judge(states), strict=True))[:TRANSFERS]
-        cells = (
+        looks = zip(copy.looks, copy.judge(states), strict=True)
+        cells = [
             Cell(n, str(sum(look.values())), Tone.GOOD if true else Tone.BAD) for n, (look, true) in enumerate(looks, 1)
-        )
-        rows.append(PartitionCells(name, tuple(cells)))
+        ]
+        rows[name] = cells[:TRANSFERS]
     title = "The sum of all accounts at each look. Green: balances that once were; red: balances that never were"
-    return LogFigure(title, tuple(rows))
-
-
-LAB: Final = Lab(
-    passages=(
-        Passage(FIRST_FUTURE, "Aiming for Correctness", "Timeliness and Integrity"),
-        Passage(FIRST_FUTURE, "Aiming for Correctness", "Trust, but Verify"),
-        Passage(SECOND_PHILOSOPHY, "Aiming for Correctness", "Timeliness and Integrity"),
-        Passage(SECOND_PHILOSOPHY, "Aiming for Correctness", "Trust, but Verify"),
-    ),
-    files=("sinks/lake/history/chain.py", "sinks/lake/metadata/cuts.py", "cdc/run/verify/verify.py"),
-    parts=(Service.POSTGRES, Service.KAFKA),
-    run=run,
-)
+    return LogFigure(title, rows)

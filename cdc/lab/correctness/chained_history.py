@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, Final
 
-import psycopg
 import pyarrow as pa
 
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Column, Kind, Table, TableName
-from cdc.lab.correctness.ledger import Posting
+from cdc.lab.correctness.bank import Posting
+from cdc.lab.decoding import Session
 from cdc.sinks.lake.history.chain import BEGINNING, digest_batch, extend, find_break
 from cdc.sinks.lake.history.shape import BATCH, CHAIN, SEQUENCE
 
@@ -24,25 +24,20 @@ _TABLE: Final = Table(
     (SEQUENCE,),
 )
 _SCHEMA: Final = arrow_schema(_TABLE)
+_MAKE: Final = "CREATE TABLE history (request int, account int, amount int, _sequence int, _batch int, _chain text)"
 
 
 class ChainedHistory:
     """The table, as who keeps it sees it, and as somebody who may write to it."""
 
-    def __init__(self, connection: "psycopg.Connection[Any]") -> None:
-        self._connection = connection
-
-    def keep(self, postings: Sequence[Posting]) -> None:
-        """Write the history, and its chain."""
-        self._connection.execute(
-            "CREATE TABLE history (request int, account int, amount int, _sequence int, _batch int, _chain text)"
-        )
+    def __init__(self, session: Session, postings: Sequence[Posting]) -> None:
+        self._session = session
+        session.execute(_MAKE)
         rows = [
             (each.request, each.account, each.amount, number, (number - 1) // BATCH_ROWS + 1)
             for number, each in enumerate(postings, 1)
         ]
-        with self._connection.cursor() as cursor:
-            cursor.executemany("INSERT INTO history VALUES (%s, %s, %s, %s, %s, '')", rows)
+        session.cursor().executemany("INSERT INTO history VALUES (%s, %s, %s, %s, %s, '')", rows)
         self.chain_anew()
 
     def chain_anew(self) -> None:
@@ -50,19 +45,18 @@ class ChainedHistory:
         chain = BEGINNING
         for number, _, digest in self._read_batches():
             chain = extend(chain, digest)
-            self._connection.execute("UPDATE history SET _chain = %s WHERE _batch = %s", (chain, number))
+            self._session.execute("UPDATE history SET _chain = %s WHERE _batch = %s", (chain, number))
 
     def swap(self, one: int, other: int) -> None:
         """Give two rows, by their sequence numbers, the amount of each other."""
-        self._connection.execute(
+        self._session.execute(
             "UPDATE history h SET amount = o.amount FROM history o"
             " WHERE (h._sequence, o._sequence) IN ((%(one)s, %(other)s), (%(other)s, %(one)s))",
             {"one": one, "other": other},
         )
 
     def read(self) -> list[Posting]:
-        """The postings, in the order of the history."""
-        rows = self._connection.execute("SELECT request, account, amount FROM history ORDER BY _sequence")
+        rows = self._session.execute("SELECT request, account, amount FROM history ORDER BY _sequence")
         return [Posting(*row) for row in rows]
 
     def find_broken_batch(self) -> int | None:
@@ -75,7 +69,7 @@ class ChainedHistory:
 
     def _read_batches(self) -> list[tuple[int, str, str]]:
         """Every batch: its number, the chain as noted, and the digest of its rows as they are."""
-        rows = self._connection.execute("SELECT * FROM history ORDER BY _sequence").fetchall()
+        rows = self._session.execute("SELECT * FROM history ORDER BY _sequence").fetchall()
         batches = [(number, list(batch)) for number, batch in groupby(rows, key=lambda row: int(row[-2]))]
         return [(number, str(batch[0][-1]), _digest(batch)) for number, batch in batches]
 

@@ -3,45 +3,38 @@
 Two deciders that read the same log decide alike; two that have logs of their own give names away twice.
 """
 
-import json
 from collections import Counter
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 from kafka import TopicPartition
 
-from cdc.lab.book import FIRST_FUTURE, SECOND_PHILOSOPHY, Passage
 from cdc.lab.figures.canvas import Tone
-from cdc.lab.figures.log import Cell, LogFigure, PartitionCells
-from cdc.lab.lesson import Findings, Lab
-from cdc.lab.messages import read_whole, take_exactly
+from cdc.lab.figures.log import Cell, LogFigure
+from cdc.lab.lesson import Findings
+from cdc.lab.messages import encode, take_exactly
+from cdc.lab.waiting import run_at_once
 from cdc.lab.workplace import Workplace
-from cdc.local.endpoints import Service
 
 CLIENTS: Final = 50
 NAMES: Final = "abcdefghijkl"
-ASK_AGAIN: Final = 12
-"""So many clients are impatient, and send their claim again."""
-DRAWN: Final = 20
-"""So many claims of a log are drawn."""
+ASK_AGAIN: Final = 12  # clients who are impatient, and send their claim again
+DRAWN: Final = 20  # claims of a log
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """A client wants a name."""
 
     client: int
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a client is told; the claim lies in this partition at this offset."""
+class Answer(NamedTuple):
+    """A client is told; the claim lies in this partition at this offset."""
 
     client: int
     name: str
@@ -79,7 +72,7 @@ def run(place: Workplace) -> Findings:
     *_, doubled, both = rows[3]
     return Findings(
         columns=("way", "claims, repeats included", "names with one owner", "with two", "clients told yes and no"),
-        rows=tuple(rows),
+        rows=rows,
         sentence=f"With the claims of a name in two logs, {doubled} of {len(NAMES)} names have two owners, and {both}"
         f" clients hear yes and no; with all of a name in one log, {least} have one each, without a lock.",
         figure=_draw(found),
@@ -105,62 +98,47 @@ def count_owners(answers: Sequence[Answer]) -> tuple[int, int, int]:
 
 
 def _claim(place: Workplace, topic: str, layout: Layout, claims: Sequence[Claim]) -> list[Answer]:
-    """Let deciders answer while claims are sent; returns what the clients are told."""
-    log, told, producer = place.topic(topic, layout.logs), place.topic(f"{topic}-answers"), place.producer()
+    """Let deciders answer while claims are sent; returns all that the clients are told."""
+    log, told = place.topic(topic, layout.logs), place.topic(f"{topic}-answers")
     logs = [layout.choose_log(number, claim) for number, claim in enumerate(claims)]
-    works = [
-        partial(decide, place.consumer(), place.producer(), TopicPartition(log, each), told, logs.count(each))
+    deciding: list[Callable[[], None]] = [
+        partial(decide, place.consumer(TopicPartition(log, each)), place.producer(), told, logs.count(each))
         for each in sorted(set(logs)) * layout.deciders
     ]
-    with ThreadPoolExecutor(len(works)) as threads:
-        deciding = [threads.submit(work) for work in works]
+    producer = place.producer()
+
+    def send_all() -> None:
         for each, claim in zip(logs, claims, strict=True):
-            producer.send(log, value=json.dumps(asdict(claim)), partition=each)
-        for done in deciding:
-            done.result()
-    return [Answer(**json.loads(str(message.value))) for message in read_whole(place.consumer(), told)]
+            producer.send(log, value=encode(claim), partition=each)
+
+    run_at_once([*deciding, send_all])
+    return place.read(told, Answer)
 
 
-def decide(consumer: Any, producer: Any, log: TopicPartition, told: str, number: int) -> None:
+def decide(consumer: Any, producer: Any, told: str, number: int) -> None:
     """Answer so many claims: a name is granted to the client that is the first to claim it in this log."""
-    consumer.assign([log])
     owners: dict[str, int] = {}
     for _ in range(number):
         [message] = take_exactly(consumer, 1)
-        claim = Claim(**json.loads(str(message.value)))
+        claim = message.decode(Claim)
         is_granted = owners.setdefault(claim.name, claim.client) == claim.client
-        answer = Answer(claim.client, claim.name, is_granted, message.partition, message.offset)
-        producer.send(told, value=json.dumps(asdict(answer)))
+        producer.send(told, value=encode(Answer(*claim, is_granted, message.partition, message.offset)))
     producer.flush()
 
 
 def _draw(found: dict[str, list[Answer]]) -> LogFigure:
-    """Draw the beginning of each log, with what was decided."""
-    rows = []
+    """Draw the beginning of each log, with the decisions."""
+    rows: dict[str, list[Cell]] = {}
     for way in (way for way, layout in LAYOUTS.items() if layout.deciders == 1):
         granted = {(answer.name, answer.client) for answer in found[way] if answer.is_granted}
         doubled = {name for name, owners in Counter(name for name, _ in granted).items() if owners > 1}
         for partition in range(LAYOUTS[way].logs):
             here = sorted((each for each in found[way] if each.partition == partition), key=lambda each: each.offset)
-            cells = tuple(Cell(each.offset, f"{each.name}:{each.client}", _choose_tone(each, doubled)) for each in here)
             logs, number = way.partition(",")[0], f": log {partition + 1}" if LAYOUTS[way].logs > 1 else ""
-            rows.append(PartitionCells(f"{logs}{number}", cells[:DRAWN]))
+            cells = rows[f"{logs}{number}"] = []
+            for each in here[:DRAWN]:
+                granted_as = Tone.BAD if each.name in doubled else Tone.GOOD
+                tone = granted_as if each.is_granted else Tone.QUIET
+                cells.append(Cell(each.offset, f"{each.name}:{each.client}", tone))
     title = f"name:client, the first {DRAWN} claims of each log. Green: granted; red: to two clients; grey: refused"
-    return LogFigure(title, tuple(rows))
-
-
-def _choose_tone(answer: Answer, doubled: set[str]) -> Tone:
-    if not answer.is_granted:
-        return Tone.QUIET
-    return Tone.BAD if answer.name in doubled else Tone.GOOD
-
-
-LAB: Final = Lab(
-    passages=(
-        Passage(FIRST_FUTURE, "Aiming for Correctness", "Enforcing Constraints"),
-        Passage(SECOND_PHILOSOPHY, "Aiming for Correctness", "Enforcing Constraints"),
-    ),
-    files=("cdc/run/lease.py", "sinks/lake/delta/log.py"),
-    parts=(Service.KAFKA,),
-    run=run,
-)
+    return LogFigure(title, rows)

@@ -1,32 +1,105 @@
 """A job takes a log in small batches, writes their effects into Postgres, and notes how far it has come: two steps.
 
-It is killed between them. Which step is first decides whether effects are doubled or lost; what helps is one step for
-both, or an idempotent effect, which is the same when it is done twice.
+It is killed between them. Which step is first decides whether effects are doubled or lost; it helps to make both one
+step, or the effect idempotent, which is the same when it is done twice.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Any, Final, LiteralString
 
 import psycopg
+from kafka import TopicPartition
 
-from cdc.lab.book import FIRST, SECOND, Passage
-from cdc.lab.correctness.batch_job import BATCH, BATCHES, BEHIND, BETWEEN, EVENTS, WAYS, work, write_idempotently
-from cdc.lab.correctness.lives import LifeReport, Worker, plan_deaths, run_workers
 from cdc.lab.figures.canvas import Tone
 from cdc.lab.figures.timeline import Event, Span, Timeline
-from cdc.lab.lesson import Findings, Lab
+from cdc.lab.lesson import Findings
+from cdc.lab.lives import Life, LifeReport, Worker, WorkerProcesses, plan_deaths
+from cdc.lab.messages import Message, take_exactly
+from cdc.lab.temporary import open_consumer
 from cdc.lab.workplace import Workplace
-from cdc.local.endpoints import Service
 
-KINDS: Final = (BETWEEN, BETWEEN, BETWEEN, BEHIND)
-"""The job is killed between its two steps, and once behind both."""
+BATCH: Final = 10
+BATCHES: Final = 12
+EVENTS: Final = BATCH * BATCHES
+BETWEEN, BEHIND = "between the two steps", "after both steps"
+WRITE: Final = "INSERT INTO effects VALUES (%s, %s)"
+KINDS: Final = (BETWEEN, BETWEEN, BETWEEN, BEHIND)  # the points at which the job is killed, in any order
 KILLS: Final = len(KINDS)
 
 
 @dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch in the hands of one life of the job, and its steps."""
+
+    life: Life
+    consumer: Any
+    session: "psycopg.Connection[Any]"
+    messages: list[Message]
+
+    def write(self, query: LiteralString = WRITE) -> None:
+        """Write the effect of each event: here a row with the life that wrote it."""
+        rows = [(message.offset, self.life.number) for message in self.messages]
+        self.session.cursor().executemany(query, rows)
+
+    def checkpoint(self) -> None:
+        self.consumer.commit()
+
+    def pass_point(self, point: str) -> None:
+        self.life.pass_point(f"batch {self.messages[0].offset // BATCH}, {point}")
+
+
+def write_first(batch: Batch) -> None:
+    batch.write()
+    batch.pass_point(BETWEEN)
+    batch.checkpoint()
+
+
+def checkpoint_first(batch: Batch) -> None:
+    batch.checkpoint()
+    batch.pass_point(BETWEEN)
+    batch.write()
+
+
+def write_with_position(batch: Batch) -> None:
+    with batch.session.transaction():
+        batch.write()
+        batch.pass_point(BETWEEN)
+        batch.session.execute("UPDATE progress SET position = %s", (batch.messages[-1].offset + 1,))
+
+
+def write_idempotently(batch: Batch) -> None:
+    batch.write(WRITE + " ON CONFLICT (event) DO NOTHING")
+    batch.pass_point(BETWEEN)
+    batch.checkpoint()
+
+
+WAYS: Final[dict[str, Callable[[Batch], None]]] = {
+    "effect, then checkpoint: at least once": write_first,
+    "checkpoint, then effect: at most once": checkpoint_first,
+    "position in the effect's transaction": write_with_position,
+    "an idempotent effect, then checkpoint": write_idempotently,
+}
+
+
+def work(life: Life, *, way: str, bootstrap: str, log: TopicPartition, group: str, dsn: str) -> None:
+    """Take batch after batch to the end of the log, from where the life before has come to."""
+    with open_consumer(bootstrap, log, group_id=group) as consumer, psycopg.connect(dsn, autocommit=True) as session:
+        # begins where the checkpoint in Kafka is, unless the position is in Postgres
+        if WAYS[way] is write_with_position:
+            consumer.seek(log, session.execute("SELECT position FROM progress").fetchall()[0][0])
+        while consumer.position(log) < EVENTS:
+            batch = Batch(life, consumer, session, take_exactly(consumer, BATCH))
+            life.report(batch=batch.messages[0].offset // BATCH)
+            WAYS[way](batch)
+            batch.pass_point(BEHIND)
+
+
+@dataclass(frozen=True, slots=True)
 class JobRun:
-    """What the lives of a job reported; and the effects at the end: their events, each with the life that wrote it."""
+    """The reports of all lives of a job; and the effects at the end: their events, each with the life that wrote it."""
 
     reports: list[LifeReport]
     effects: list[tuple[int, int]]
@@ -38,12 +111,15 @@ class JobRun:
         times = Counter(Counter(event for event, _ in self.effects).values())
         return deaths, (len(self.reports) - deaths) * BATCH, times[1], times[2], EVENTS - times[1] - times[2]
 
+    def judge(self, life: int, batch: int) -> Tone:
+        lives = [writer for event, writer in self.effects if event == batch * BATCH]
+        if len(lives) != 1:
+            return Tone.BAD
+        return Tone.PLAIN if life in lives else Tone.QUIET
+
 
 def run(place: Workplace) -> Findings:
-    topic, producer = place.topic("micro-batch"), place.producer()
-    for _ in range(EVENTS):
-        producer.send(topic, value=str(place.random.randint(1, 99)))
-    producer.flush()
+    topic = place.publish(place.topic("micro-batch"), [place.random.randint(1, 99) for _ in range(EVENTS)])
     deaths = plan_deaths(place.random, "batch", KINDS, range(1, BATCHES - 1))
     place.say(f"{BATCHES} batches of {BATCH} events; two steps, effect and checkpoint, four ways, each killed in")
     place.say("; ".join(deaths))
@@ -52,7 +128,7 @@ def run(place: Workplace) -> Findings:
     doubled, lost, (together, same) = rows[0][4], rows[1][5], (row[3] for row in rows[2:])
     return Findings(
         columns=("way", "killed", "processed, some again", "effect once", "twice", "never"),
-        rows=tuple(rows),
+        rows=rows,
         sentence=f"Killed between its two steps, the job does {doubled} of {EVENTS} events twice or {lost} never, by"
         f" which step is first; with position and effect in one transaction it does {together} once, and with an"
         f" idempotent effect {same}.",
@@ -61,27 +137,28 @@ def run(place: Workplace) -> Findings:
 
 
 def _let_work(place: Workplace, topic: str, deaths: tuple[str, ...]) -> dict[str, JobRun]:
-    databases = {way: place.database(f"micro-batch-{number}") for number, way in enumerate(WAYS)}
-    workers: list[Worker] = []
-    for way, dsn in databases.items():
-        with psycopg.connect(dsn, autocommit=True) as connection:
-            key = "PRIMARY KEY" if WAYS[way] is write_idempotently else ""
-            connection.execute(f"CREATE TABLE effects (event int {key}, life int)")
-            connection.execute("CREATE TABLE progress AS SELECT 0 AS position")
-        group = place.group(f"micro-batch-{len(workers)}")
-        address = {"bootstrap": place.parts.kafka_bootstrap, "topic": topic, "group": group, "dsn": dsn}
-        workers.append(Worker(way, work, {"way": way, **address}, deaths))
-    reports = run_workers(place, workers)
-    return {way: JobRun([r for r in reports if r.worker == way], _read_effects(dsn)) for way, dsn in databases.items()}
-
-
-def _read_effects(dsn: str) -> list[tuple[int, int]]:
-    with psycopg.connect(dsn) as connection:
-        return connection.execute("SELECT event, life FROM effects").fetchall()
+    sessions, workers = {}, []
+    for number, way in enumerate(WAYS):
+        dsn, group = place.database(f"micro-batch-{number}"), place.group(f"micro-batch-{number}")
+        session = sessions[way] = place.session(dsn)
+        key = b"PRIMARY KEY" if WAYS[way] is write_idempotently else b""
+        session.execute(b"CREATE TABLE effects (event int %s, life int)" % key)
+        session.execute("CREATE TABLE progress AS SELECT 0 AS position")
+        bootstrap, log = place.bootstrap, TopicPartition(topic, 0)
+        job = partial(work, way=way, bootstrap=bootstrap, log=log, group=group, dsn=dsn)
+        workers.append(Worker(way, job, deaths))
+    reports = WorkerProcesses(place, workers).wait()
+    return {
+        way: JobRun(
+            [report for report in reports if report.worker == way],
+            session.execute("SELECT event, life FROM effects").fetchall(),
+        )
+        for way, session in sessions.items()
+    }
 
 
 def _draw(found: dict[str, JobRun]) -> Timeline:
-    """Draw the batches in the order in which they were taken: seconds would hide what is short."""
+    """Draw the batches in the order in which they were taken: seconds would hide short ones."""
     spans: list[Span] = []
     deaths: list[Event] = []
     for way, each in found.items():
@@ -91,27 +168,7 @@ def _draw(found: dict[str, JobRun]) -> Timeline:
                 deaths.append(Event(way, at, "killed", Tone.BAD, lost=True))
             else:
                 batch = report.said["batch"]
-                spans.append(Span(way, at, at + 1, f"b{batch}", _judge(each, report.life, batch)))
+                spans.append(Span(way, at, at + 1, f"b{batch}", each.judge(report.life, batch)))
                 at += 1
     title = "Batches as they were taken. Red: their effect is there twice, or never; grey: taken without an effect"
-    return Timeline(title, tuple(found), events=tuple(deaths), spans=tuple(spans), unit="batches taken")
-
-
-def _judge(each: JobRun, life: int, batch: int) -> Tone:
-    lives = [writer for event, writer in each.effects if event == batch * BATCH]
-    if len(lives) != 1:
-        return Tone.BAD
-    return Tone.PLAIN if life in lives else Tone.QUIET
-
-
-LAB: Final = Lab(
-    passages=(
-        Passage(FIRST, "Fault Tolerance", "Microbatching and checkpointing"),
-        Passage(FIRST, "Fault Tolerance", "Idempotence"),
-        Passage(SECOND, "Fault Tolerance", "Microbatching and checkpointing"),
-        Passage(SECOND, "Fault Tolerance", "Idempotence"),
-    ),
-    files=("cdc/core/follower.py", "sinks/lake/follower.py"),
-    parts=(Service.POSTGRES, Service.KAFKA),
-    run=run,
-)
+    return Timeline(title, [*found], deaths, spans, unit="batches taken")

@@ -1,32 +1,29 @@
 """One log, three read models of it, each laid out for one question; a client that asks at once misses its own write.
 
-A model is behind the log by what it has not taken in yet. The client knows the offset of what it has written: if it
+A model is behind the log by the orders that it has not taken in yet. The client knows the offset of its order: if it
 waits until a model has come so far, it finds it.
 """
 
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from random import Random
 from statistics import median
 from tempfile import TemporaryDirectory
 from threading import Event as Signal
-from typing import Any, Final
+from threading import Lock
+from typing import Any, Final, NamedTuple
 
-import psycopg
-from opensearchpy import OpenSearch
+from kafka import TopicPartition
 
-from cdc.lab.book import FIRST, SECOND, SECOND_MODELS, Passage
-from cdc.lab.derived.models import ModelFollower, NotedOrder, OrdersFile, OrdersIndex, OrdersTable, ReadModel
+from cdc.lab.derived.models import NotedOrder, OrdersFile, OrdersIndex, OrdersTable, ReadModel
 from cdc.lab.figures.canvas import Tone
 from cdc.lab.figures.timeline import Arrow, Event, Timeline
-from cdc.lab.lesson import Findings, Lab
-from cdc.lab.waiting import wait_for
+from cdc.lab.lesson import Findings
+from cdc.lab.messages import encode, take
+from cdc.lab.waiting import in_background, read_clock, wait_for
 from cdc.lab.workplace import Workplace
-from cdc.local.endpoints import Service
 
 ORDERS: Final = 30
 HELD_UP: Final = 10
@@ -34,9 +31,8 @@ HELD_UP: Final = 10
 COUNTRIES: Final = ("AT", "BR", "DE")
 
 
-@dataclass(frozen=True, slots=True)
-class OwnRead:
-    """How a model answered who had written an order: at once, and after the wait for its offset. Times are in ms."""
+class OwnRead(NamedTuple):
+    """The answers of a model to who had written an order: at once, and after the wait for its offset. Times: ms."""
 
     model: str
     began: float
@@ -48,23 +44,50 @@ class OwnRead:
     has_missed_again: bool
 
 
+class ModelFollower:
+    """Reads the log for one model. `applied`: the offsets up to which it has come, each with its time.
+
+    `batch` is held while orders are taken in; who holds it meanwhile holds up the model.
+    """
+
+    def __init__(self, model: ReadModel, consumer: Any) -> None:
+        self.model, self.batch = model, Lock()
+        self.applied: list[tuple[int, float]] = [(0, 0.0)]
+        self._consumer = consumer
+
+    def has(self, offset: int) -> bool:
+        return self.applied[-1][0] > offset
+
+    def follow(self, is_over: Signal) -> None:
+        while not is_over.is_set():
+            messages = take(self._consumer)
+            with self.batch:
+                if messages:
+                    self.model.apply([message.decode(NotedOrder) for message in messages])
+                    self.applied.append((messages[-1].offset + 1, read_clock()))
+
+
 def run(place: Workplace) -> Findings:
     orders, held_up = plan_orders(place.random)
-    topic, models = place.topic("orders"), _open_models(place)
-    producer = place.producer()
-    with _keep_up(place, topic, models) as followers:
+    topic, producer, dsn = place.topic("orders"), place.producer(), place.database("cqrs")
+    models: tuple[ReadModel, ...] = (
+        OrdersTable(place.session(dsn), place.session(dsn)),
+        OrdersIndex(place.search, place.index("cqrs")),
+        OrdersFile(Path(place.keep(TemporaryDirectory()))),
+    )
+    followers = [ModelFollower(model, place.consumer(TopicPartition(topic, 0))) for model in models]
+    with in_background([follower.follow for follower in followers]):
         place.say(f"a client writes {ORDERS} orders to the log, and asks each model for its own")
         reads = [_write_and_ask(producer, topic, order, followers, order.number in held_up) for order in orders]
-    of_model = [[read[number] for read in reads] for number in range(len(models))]
     rows = [
         (model.name, model.question, *count_missed(found), round(measure_lag(found)), model.add_up())
-        for model, found in zip(models, of_model, strict=True)
+        for model, found in zip(models, zip(*reads, strict=True), strict=True)
     ]
     missed, missed_again = (sum(int(row[number]) for row in rows) for number in (3, 4))
     revenues = {row[6] for row in rows}
     return Findings(
         columns=("model", "its question", "asked", "missed at once", "missed after the wait", "ms behind", "revenue"),
-        rows=tuple(rows),
+        rows=rows,
         sentence=f"Of {ORDERS * len(models)} questions of a client for its own order {missed} were answered without it"
         f" when it asked at once, {missed_again} when it had waited for its offset; at the end of the log"
         f" the sums of the {len(models)} models are {'equal' if len(revenues) == 1 else 'not equal'}.",
@@ -73,7 +96,7 @@ def run(place: Workplace) -> Findings:
 
 
 def plan_orders(random: Random) -> tuple[list[NotedOrder], set[int]]:
-    """Plan orders, and those that are asked for while every model is busy with what was before."""
+    """Plan orders, and those that are asked for while every model is busy with those before."""
     revenue, orders = dict.fromkeys(COUNTRIES, 0), []
     for number in range(ORDERS):
         country, cents = random.choice(COUNTRIES), random.randint(100, 99_999)
@@ -92,29 +115,6 @@ def measure_lag(reads: Sequence[OwnRead]) -> float:
     return median(read.shown - read.written for read in reads)
 
 
-def _open_models(place: Workplace) -> list[ReadModel]:
-    dsn = place.database("cqrs")
-    sessions = [place.keep(psycopg.connect(dsn, autocommit=True)) for _ in range(2)]
-    client = place.keep(OpenSearch(hosts=[place.parts.search_url], timeout=60))
-    folder = Path(place.keep(TemporaryDirectory()))
-    return [OrdersTable(sessions[0], sessions[1]), OrdersIndex(client, place.index("cqrs")), OrdersFile(folder)]
-
-
-@contextmanager
-def _keep_up(place: Workplace, topic: str, models: Sequence[ReadModel]) -> Iterator[list[ModelFollower]]:
-    """Let a follower keep up each model meanwhile."""
-    stopping = Signal()
-    followers = [ModelFollower(model, place.consumer(), topic, stopping) for model in models]
-    for follower in followers:
-        follower.start()
-    try:
-        yield followers
-    finally:
-        stopping.set()
-        for follower in followers:
-            follower.join()
-
-
 def _write_and_ask(
     producer: Any, topic: str, order: NotedOrder, followers: Sequence[ModelFollower], is_held_up: bool
 ) -> list[OwnRead]:
@@ -122,17 +122,17 @@ def _write_and_ask(
     with ExitStack() as busy:
         for follower in followers if is_held_up else ():
             busy.enter_context(follower.batch)
-        began = _read_clock()
-        offset = producer.send(topic, value=order.as_text()).get(60).offset
-        written = _read_clock()
-        firsts = [(_read_clock(), not follower.model.shows(order)) for follower in followers]
+        began = read_clock()
+        offset = producer.send(topic, value=encode(order)).get(60).offset
+        written = read_clock()
+        firsts = [(read_clock(), not follower.model.shows(order)) for follower in followers]
     reads = []
-    for follower, (asked, has_missed) in zip(followers, firsts, strict=True):
+    for follower, first in zip(followers, firsts, strict=True):
         wait_for(partial(follower.has, offset), f"an order in the {follower.model.name}")
-        again = _read_clock()
+        again = read_clock()
         shown = next(at for position, at in follower.applied if position > offset)
         missed_again = not follower.model.shows(order)
-        reads.append(OwnRead(follower.model.name, began, written, asked, has_missed, shown * 1000, again, missed_again))
+        reads.append(OwnRead(follower.model.name, began, written, *first, shown, again, missed_again))
     return reads
 
 
@@ -144,23 +144,6 @@ def _draw(reads: Sequence[OwnRead]) -> Timeline:
     return Timeline(
         "A client asks for what it has written: at once (red), and when the model has come so far (green)",
         ("log", "client", *(read.model for read in reads)),
-        events=tuple(Event(read.model, read.shown, "has it", Tone.GOOD) for read in reads),
+        [Event(read.model, read.shown, "has it", Tone.GOOD) for read in reads],
         arrows=(write, *asks, *finds),
     )
-
-
-def _read_clock() -> float:
-    return time.monotonic() * 1000
-
-
-LAB: Final = Lab(
-    passages=(
-        Passage(FIRST, "State, Streams, and Immutability", "Deriving several views from the same event log"),
-        Passage(FIRST, "State, Streams, and Immutability", "Concurrency control"),
-        Passage(SECOND, "State, Streams, and Immutability", "Deriving several views from the same event log"),
-        Passage(SECOND_MODELS, "Event Sourcing and CQRS"),
-    ),
-    files=("cdc/run/read/tokens.py", "cdc/programs.py", "cdc/cli/wait.py"),
-    parts=(Service.KAFKA, Service.POSTGRES, Service.SEARCH),
-    run=run,
-)

@@ -15,9 +15,18 @@ from cdc.run.spark.pipeline_session import build_spark_session
 
 
 def main(config: str) -> None:
-    """Copy the tables, and follow them until stdin ends; prints what it does."""
+    """Copy the tables, and follow them until stdin ends; prints its progress."""
     stopping, is_following = Event(), Event()
-    Thread(target=_await_end, args=(stopping, is_following), daemon=True).start()
+
+    def await_end() -> None:
+        # the end of stdin also comes when the lab is killed
+        sys.stdin.read()
+        stopping.set()
+        # a copy may break off at any time
+        if not is_following.is_set():
+            os._exit(1)
+
+    Thread(target=await_end, daemon=True).start()
     settings = load(Path(config))
     # brief: the lab ends before Java's second compiler pays off
     spark = build_spark_session(settings, "lab", brief=True)
@@ -25,15 +34,6 @@ def main(config: str) -> None:
     bootstrap(pipeline, _say, SILENT)
     is_following.set()
     follow(pipeline, select_followers(settings, ()), _say, stopping=stopping)
-
-
-def _await_end(stopping: Event, is_following: Event) -> None:
-    """Wait for the end of stdin: it also comes when the lab is killed."""
-    sys.stdin.read()
-    stopping.set()
-    # a copy may break off at any time
-    if not is_following.is_set():
-        os._exit(1)
 
 
 def _say(line: str) -> None:

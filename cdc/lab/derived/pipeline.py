@@ -1,4 +1,4 @@
-"""A pipeline of this project that lasts as long as a lab: its file, its process, and what it has made of parts."""
+"""A pipeline of this project that lasts as long as a lab: its file, its process, and all that it has made of parts."""
 
 import subprocess
 from collections.abc import Iterator
@@ -9,8 +9,6 @@ from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import Final
 
-import psycopg
-from opensearchpy import OpenSearch
 from psycopg.conninfo import conninfo_to_dict
 
 from cdc.config.file import load
@@ -25,22 +23,21 @@ from cdc.lab.workplace import Workplace
 
 LATEST: Final = "  latest:\n    kind: latest\n"
 READY: Final = "following:"
-START_SECONDS: Final = 400.0
-"""How long Spark and the first copies may take on a busy machine."""
+START_SECONDS: Final = 400.0  # how long Spark and the first copies may take on a busy machine
 
 
 @contextmanager
 def keep_pipeline(place: Workplace, dsn: str, tables: tuple[str, ...], views: str) -> Iterator[PipelineSettings]:
     """Copy these tables of a database, and follow them with a lake, an index and views until the context ends."""
     name = str(conninfo_to_dict(dsn)["dbname"])
-    values = replace(place.parts.template_values(), name=name, dbname=name, tables=tables)
+    values = replace(place.parts.values, name=name, dbname=name, tables=tables)
     with TemporaryDirectory() as folder:
         config = Path(folder, "cdc.yaml")
         text = template(values).replace(LATEST, "").replace("followers:\n", f"{views}followers:\n", 1)
         config.write_text(text, encoding="utf-8")
         settings = load(config)
         try:
-            # what Java says of itself is told when it is the last word
+            # a message of Java is told when it is the last word
             with keep_process("cdc.lab.derived.following", str(config), stderr=subprocess.STDOUT) as process:
                 _await_followers(process)
                 yield settings
@@ -49,7 +46,7 @@ def keep_pipeline(place: Workplace, dsn: str, tables: tuple[str, ...], views: st
 
 
 def _await_followers(process: "subprocess.Popen[str]") -> None:
-    """Wait until the process follows. Raises UnreachableError with what it said last when it ends before."""
+    """Wait until the process follows. Raises UnreachableError with its last word when it ends before."""
     said = list[str]()
     Thread(target=lambda: said.extend(process.stdout or ()), daemon=True).start()
     wait_for(lambda: process.poll() is not None or any(READY in line for line in said), "followers", START_SECONDS)
@@ -57,24 +54,19 @@ def _await_followers(process: "subprocess.Popen[str]") -> None:
         raise UnreachableError(f"the pipeline ended early: {' '.join(said[-1:]).strip()}", "run the lab again")
 
 
-def _remove_connector(client: ConnectClient, name: str) -> None:
-    """Remove the connector and its offsets, which Connect would keep. It may not be there: the lab ended early."""
-    try:
-        halt(client, name)
-        if client.config(name) is not None:
-            client.forget_offsets(name)
-    finally:
-        client.delete(name)
-
-
 def _remove(place: Workplace, dsn: str, settings: PipelineSettings) -> None:
     """Remove the connector, so that nobody reads the slot any more, then topics and indexes."""
-    name = settings.pipeline.name
+    name, connector = settings.pipeline.name, settings.connect.connector
     with ConnectClient(settings.connect.url) as client:
-        _remove_connector(client, settings.connect.connector)
+        try:
+            halt(client, connector)
+            # it may not be there: the lab ended early. Connect would keep its offsets
+            if client.config(connector) is not None:
+                client.forget_offsets(connector)
+        finally:
+            client.delete(connector)
     query = "SELECT 1 FROM pg_replication_slots WHERE database = current_database() AND active"
-    with psycopg.connect(dsn, autocommit=True) as session:
-        wait_for(lambda: not session.execute(query).fetchall(), "the end of the connector")
+    session = place.session(dsn)
+    wait_for(lambda: not session.execute(query).fetchall(), "the end of the connector")
     place.admin.delete_topics([topic for topic in place.admin.list_topics() if name in topic])
-    with OpenSearch(hosts=[place.parts.search_url]) as client:
-        client.indices.delete(index=f"{name}-*", params={"ignore_unavailable": "true"})
+    place.search.indices.delete(index=f"{name}-*", params={"ignore_unavailable": "true"})

@@ -1,22 +1,19 @@
-"""A small shop: what customers command, what becomes an event, and the state that events add up to."""
+"""A small shop: the commands of its customers, the events that they become, and the state that events add up to."""
 
-import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from random import Random
 from typing import Final
 
 ITEMS: Final = 5
-STOCK: Final = 6
-"""So many are there of each item."""
+STOCK: Final = 6  # so many are there of each item
 CARTS: Final = 16
-AFTERWARDS: Final = 9
-"""So many carts do something else, after all have wanted an item."""
+AFTERWARDS: Final = 9  # so many carts do something else, after all have wanted an item
 
 
 class Deed(StrEnum):
-    """What is commanded, and then happens; only the shop undoes."""
+    """A deed that is commanded, and then happens; only the shop undoes."""
 
     PUT = "put"
     TAKE_OUT = "take out"
@@ -33,18 +30,10 @@ class Act:
     cart: int
     item: int
 
-    def as_text(self) -> str:
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_text(cls, text: str) -> "Act":
-        fields = json.loads(text)
-        return cls(Deed(fields["deed"]), fields["cart"], fields["item"])
-
 
 @dataclass(slots=True)
 class Shop:
-    """The state: what is left of each item, less than nothing if more was sold, and what lies in which cart."""
+    """The state: how many are left of each item, less than nothing if more was sold, and the items in each cart."""
 
     left: list[int] = field(default_factory=lambda: [STOCK] * ITEMS)
     in_carts: set[tuple[int, int]] = field(default_factory=set)
@@ -67,14 +56,6 @@ class Shop:
         else:
             self.in_carts.discard(place)
             self.left[event.item] += event.deed is not Deed.ORDER
-
-    def as_text(self) -> str:
-        return json.dumps({"left": self.left, "in_carts": sorted(self.in_carts)})
-
-    @classmethod
-    def from_text(cls, text: str) -> "Shop":
-        fields = json.loads(text)
-        return cls(fields["left"], {(cart, item) for cart, item in fields["in_carts"]})
 
 
 def fold(events: Iterable[Act], begun: Shop | None = None) -> Shop:
@@ -100,7 +81,7 @@ def plan_commands(random: Random) -> list[Act]:
 
 
 def count_beyond(events: Sequence[Act], begun: Shop | None = None) -> int:
-    """Count what was put into carts beyond the stock, at the worst moment of each item, from the beginning or later."""
+    """Count the items in carts beyond the stock, at the worst moment of each item, from the beginning or later."""
     shop = fold((), begun)
     worst = [min(left, 0) for left in shop.left]
     for event in events:

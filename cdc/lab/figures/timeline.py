@@ -2,26 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import Any
 
-from cdc.lab.figures.canvas import (
-    FAINT,
-    HEAD,
-    LETTER,
-    MARGIN,
-    SMALL,
-    Tone,
-    draw_arrow,
-    draw_box,
-    draw_cross,
-    draw_dot,
-    draw_line,
-    finish,
-    open_drawing,
-    write,
-    write_over,
-)
+from cdc.lab.figures.canvas import FAINT, HEAD, LETTER, MARGIN, SMALL, Pen, Tone
 
 WIDTH = 760.0
 LANE = 64.0
@@ -41,8 +23,6 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Something that lasts."""
-
     lane: str
     start: float
     end: float
@@ -67,83 +47,76 @@ class Timeline:
     """A figure. Times are in `unit`, and need not begin at 0."""
 
     title: str
-    lanes: tuple[str, ...]
-    events: tuple[Event, ...] = ()
-    spans: tuple[Span, ...] = ()
-    arrows: tuple[Arrow, ...] = ()
+    lanes: Sequence[str]
+    events: Sequence[Event] = ()
+    spans: Sequence[Span] = ()
+    arrows: Sequence[Arrow] = ()
     unit: str = "ms"
 
     def draw(self) -> str:
-        """Draw it; returns the text of an SVG file."""
-        left = MARGIN + 14 + LETTER * max(map(len, self.lanes))
-        drawing = open_drawing(left + WIDTH + MARGIN, HEAD + LANE * len(self.lanes) + 34, self.title)
-        scale = _Scale(left, *_find_range(self._times()))
-        for lane in self.lanes:
-            write(drawing, lane, MARGIN, self._height(lane))
-            draw_line(drawing, (left, self._height(lane)), (left + WIDTH, self._height(lane)), FAINT)
+        paper = _Paper(self)
+        paper.draw_lanes()
         for span in self.spans:
-            self._draw_span(drawing, scale, span)
+            paper.draw_span(span)
         for arrow in self.arrows:
-            self._draw_sent(drawing, scale, arrow)
+            paper.draw_sent(arrow)
         for event in self.events:
-            self._draw_event(drawing, scale, event)
-        self._draw_clock(drawing, scale)
-        return finish(drawing)
+            paper.draw_event(event)
+        paper.draw_clock(self.unit)
+        return paper.pen.finish()
 
-    def _times(self) -> list[float]:
-        pairs = chain(((s.start, s.end) for s in self.spans), ((a.start, a.end) for a in self.arrows))
-        return [*chain.from_iterable(pairs), *(event.at for event in self.events)]
 
-    def _height(self, lane: str) -> float:
-        return HEAD + LANE * (self.lanes.index(lane) + 0.5)
+class _Paper:
+    """The lanes, and the place of each time on them."""
 
-    def _draw_span(self, drawing: Any, scale: "_Scale", span: Span) -> None:
-        start, end = scale.at(span.start), scale.at(span.end)
-        # what is too short to be seen is drawn a little longer
+    def __init__(self, figure: Timeline) -> None:
+        lasting: list[Span | Arrow] = [*figure.spans, *figure.arrows]
+        bounds = [at for each in lasting for at in (each.start, each.end)]
+        times = [*bounds, *(event.at for event in figure.events)] or [0.0]
+        self._first, last = min(times), max(times)
+        # a moment alone has no length
+        self._length = last - self._first or 1.0
+        self._lanes = list(figure.lanes)
+        self._left = MARGIN + 14 + LETTER * max(map(len, self._lanes))
+        self.pen = Pen(self._left + WIDTH + MARGIN, HEAD + LANE * len(self._lanes) + 34, figure.title)
+
+    def _place(self, time: float, lane: str) -> tuple[float, float]:
+        x = self._left + 10 + (time - self._first) / self._length * (WIDTH - 30)
+        return x, HEAD + LANE * (self._lanes.index(lane) + 0.5)
+
+    def draw_lanes(self) -> None:
+        for lane in self._lanes:
+            _, y = self._place(self._first, lane)
+            self.pen.write(lane, MARGIN, y)
+            self.pen.line((self._left, y), (self._left + WIDTH, y), FAINT)
+
+    def draw_span(self, span: Span) -> None:
+        (start, middle), (end, _) = self._place(span.start, span.lane), self._place(span.end, span.lane)
+        # one too short to be seen is drawn a little longer
         width = max(end - start, 3.0)
         fits = len(span.label) * LETTER < width - 4
-        middle = self._height(span.lane)
-        draw_box(drawing, (start, middle - BOX / 2), (width, BOX), span.tone, span.label if fits else "")
+        self.pen.box((start, middle - BOX / 2), (width, BOX), span.tone, span.label if fits else "")
         if span.label and not fits:
-            write(drawing, span.label, start, middle - BOX / 2 - SMALL / 2 - 2)
+            self.pen.write(span.label, start, middle - BOX / 2 - SMALL / 2 - 2)
 
-    def _draw_sent(self, drawing: Any, scale: "_Scale", arrow: Arrow) -> None:
-        start = scale.at(arrow.start), self._height(arrow.source)
-        end = scale.at(arrow.end), self._height(arrow.target)
-        draw_arrow(drawing, start, end, arrow.tone.line)
+    def draw_sent(self, arrow: Arrow) -> None:
+        start, end = self._place(arrow.start, arrow.source), self._place(arrow.end, arrow.target)
+        self.pen.arrow(start, end, arrow.tone.line)
         if arrow.label:
             # near its beginning: at its middle it may lie on a lane
             x, y = (begin + (stop - begin) * 0.25 for begin, stop in zip(start, end, strict=True))
-            write_over(drawing, arrow.label, x + 14, y)
+            self.pen.write_over(arrow.label, x + 14, y)
 
-    def _draw_event(self, drawing: Any, scale: "_Scale", event: Event) -> None:
-        x, y = scale.at(event.at), self._height(event.lane)
-        (draw_cross if event.lost else draw_dot)(drawing, x, y, event.tone)
+    def draw_event(self, event: Event) -> None:
+        x, y = self._place(event.at, event.lane)
+        (self.pen.cross if event.lost else self.pen.dot)(x, y, event.tone)
         if event.label:
             # below its mark, unless the paper ends there
-            most = scale.left + WIDTH + MARGIN - 4 - len(event.label) * LETTER / 2
-            write_over(drawing, event.label, min(x, most), y + SMALL + 12, anchor="middle")
+            most = self._left + WIDTH + MARGIN - 4 - len(event.label) * LETTER / 2
+            self.pen.write_over(event.label, min(x, most), y + SMALL + 12, anchor="middle")
 
-    def _draw_clock(self, drawing: Any, scale: "_Scale") -> None:
-        y = HEAD + LANE * len(self.lanes) + 6
-        draw_arrow(drawing, (scale.left, y), (scale.left + WIDTH, y))
-        write(drawing, "0", scale.left, y + 14)
-        write(drawing, f"{scale.last - scale.first:,.0f} {self.unit}", scale.left + WIDTH, y + 14, anchor="end")
-
-
-@dataclass(frozen=True, slots=True)
-class _Scale:
-    """From a time to a place on the paper."""
-
-    left: float
-    first: float
-    last: float
-
-    def at(self, time: float) -> float:
-        return self.left + 10 + (time - self.first) / (self.last - self.first) * (WIDTH - 30)
-
-
-def _find_range(times: Sequence[float]) -> tuple[float, float]:
-    first, last = (min(times), max(times)) if times else (0.0, 1.0)
-    # a moment alone has no length
-    return (first, last) if last > first else (first, first + 1.0)
+    def draw_clock(self, unit: str) -> None:
+        y = HEAD + LANE * len(self._lanes) + 6
+        self.pen.arrow((self._left, y), (self._left + WIDTH, y))
+        self.pen.write("0", self._left, y + 14)
+        self.pen.write(f"{self._length:,.0f} {unit}", self._left + WIDTH, y + 14, anchor="end")

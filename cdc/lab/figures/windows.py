@@ -1,26 +1,13 @@
 """Windows over events in time: the events on a line, and below it the windows of each kind with their counts."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from cdc.lab.figures.canvas import (
-    FAINT,
-    HEAD,
-    LETTER,
-    MARGIN,
-    Tone,
-    draw_arrow,
-    draw_box,
-    draw_dot,
-    draw_line,
-    finish,
-    open_drawing,
-    write,
-)
+from cdc.lab.figures.canvas import FAINT, HEAD, LETTER, MARGIN, Pen, Tone
 
 WIDTH: Final = 720.0
-LANE: Final = 22.0
-"""Height of a row of windows; those that overlap take more rows."""
+LANE: Final = 22.0  # height of a row of windows; those that overlap take more rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,47 +21,39 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class WindowKind:
-    """All windows of one kind, in the order of their starts."""
-
-    name: str
-    windows: tuple[Window, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class WindowFigure:
-    """A figure. `moments`: the times of the events, in `unit`."""
+    """A figure. `moments`: the times of the events, in `unit`; `kinds`: windows in the order of their starts."""
 
     title: str
-    moments: tuple[float, ...]
-    kinds: tuple[WindowKind, ...]
+    moments: Sequence[float]
+    kinds: Mapping[str, Sequence[Window]]
     unit: str = "s"
 
     def draw(self) -> str:
-        """Draw it; returns the text of an SVG file."""
-        left = MARGIN + 14 + LETTER * max(len(kind.name) for kind in self.kinds)
-        rows = [place_in_rows(kind.windows) for kind in self.kinds]
+        left = MARGIN + 14 + LETTER * max(map(len, self.kinds))
+        rows = [place_in_rows(windows) for windows in self.kinds.values()]
         heights = [LANE * (max(places, default=0) + 1) + 18 for places in rows]
-        drawing = open_drawing(left + WIDTH + MARGIN, HEAD + 40 + sum(heights) + 16, self.title)
-        last = max([*self.moments, *(window.end for kind in self.kinds for window in kind.windows)])
-        scale = (WIDTH - 24) / (last or 1.0)
-        line = HEAD + 12.0
-        draw_arrow(drawing, (left, line), (left + WIDTH, line))
-        write(drawing, f"{last:,.4g} {self.unit}", left + last * scale, line + 16, anchor="end")
-        for moment in self.moments:
-            x = left + moment * scale
-            draw_line(drawing, (x, line), (x, HEAD + 40 + sum(heights)), FAINT, dashed=True)
-            draw_dot(drawing, x, line, Tone.PLAIN)
+        bottom = HEAD + 40 + sum(heights)
+        pen = Pen(left + WIDTH + MARGIN, bottom + 16, self.title)
+        last = max([*self.moments, *(window.end for windows in self.kinds.values() for window in windows)])
+        scale, line = (WIDTH - 24) / (last or 1.0), HEAD + 12.0
+        pen.arrow((left, line), (left + WIDTH, line))
+        pen.write(f"{last:,.4g} {self.unit}", left + last * scale, line + 16, anchor="end")
+        for x in (left + moment * scale for moment in self.moments):
+            pen.line((x, line), (x, bottom), FAINT, dashed=True)
+            pen.dot(x, line, Tone.PLAIN)
         top = HEAD + 40.0
-        for kind, places, height in zip(self.kinds, rows, heights, strict=True):
-            write(drawing, kind.name, MARGIN, top + (height - 18) / 2)
-            for window, place in zip(kind.windows, places, strict=True):
-                _draw_window(drawing, window, left, scale, top + LANE * place)
+        for (name, windows), places, height in zip(self.kinds.items(), rows, heights, strict=True):
+            pen.write(name, MARGIN, top + (height - 18) / 2)
+            for window, place in zip(windows, places, strict=True):
+                start, end = left + window.start * scale, left + window.end * scale
+                size = max(end - start - 2, 2), LANE - 4
+                pen.box((start + 1, top + LANE * place), size, window.tone, window.label)
             top += height
-        return finish(drawing)
+        return pen.finish()
 
 
-def place_in_rows(windows: tuple[Window, ...]) -> list[int]:
+def place_in_rows(windows: Sequence[Window]) -> list[int]:
     """For each window, in the order of their starts, the first row in which it meets no other."""
     free = list[float]()
     places = []
@@ -83,8 +62,3 @@ def place_in_rows(windows: tuple[Window, ...]) -> list[int]:
         free[place : place + 1] = [window.end]
         places.append(place)
     return places
-
-
-def _draw_window(drawing: Any, window: Window, left: float, scale: float, top: float) -> None:
-    start, end = left + window.start * scale, left + window.end * scale
-    draw_box(drawing, (start + 1, top), (max(end - start - 2, 2), LANE - 4), window.tone, window.label)

@@ -5,28 +5,30 @@ Datagrams are dropped when the socket's buffer is full; a queue in memory and a 
 
 import socket
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from queue import SimpleQueue
 from statistics import median
 from threading import Thread
 from typing import Final
 
-from cdc.lab.book import FIRST, SECOND, Passage
-from cdc.lab.figures.curves import Curve, Curves
-from cdc.lab.lesson import Findings, Lab
-from cdc.lab.messages import find_partitions, take
-from cdc.lab.waiting import wait_for
+from kafka import TopicPartition
+
+from cdc.lab.figures.curves import Curves
+from cdc.lab.lesson import Findings
+from cdc.lab.messages import take
+from cdc.lab.temporary import LOCALHOST
+from cdc.lab.waiting import USUAL_SECONDS
 from cdc.lab.workplace import Workplace
-from cdc.local.endpoints import Service
 
 EVENTS: Final = 400
-SIZE: Final = 512
-"""Bytes of an event."""
-BUFFER: Final = 4_096
-"""Bytes that a socket may hold, as it is asked; the system takes some more."""
+SIZE: Final = 512  # bytes of an event
+BUFFER: Final = 4_096  # bytes that a socket may hold, as it is asked; the system takes some more
 HANDLING_SECONDS: Final = 0.002
-LOCALHOST: Final = "127.0.0.1"
+
+Send = Callable[[bytes], object]
+Inbox = Iterator[bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +68,6 @@ class Flow:
         return max(count for _, count in self.waiting)
 
 
-Send = Callable[[bytes], object]
-Inbox = Iterator[bytes]
-
-
 def run(place: Workplace) -> Findings:
     place.say(f"{EVENTS} events of {SIZE} bytes; the consumer needs {HANDLING_SECONDS * 1000:.0f} ms or more for each")
     found = {
@@ -78,20 +76,19 @@ def run(place: Workplace) -> Findings:
         "buffer on disk (log)": flow(*_open_log(place)),
         "block (TCP)": flow(*_open_stream(place)),
     }
-    rows = [
-        (name, EVENTS, f.lost, f.most_waiting, round(f.latency * 1000), round(f.producer_seconds * 1000))
-        for name, f in found.items()
-    ]
     drop, memory, log, block = found.values()
     return Findings(
         columns=("way", "events", "lost", "most waiting", "median latency ms", "producer took ms"),
-        rows=tuple(rows),
+        rows=[
+            (name, EVENTS, f.lost, f.most_waiting, round(f.latency * 1000), round(f.producer_seconds * 1000))
+            for name, f in found.items()
+        ],
         sentence=f"Dropping lost {drop.lost} events; buffers lost {memory.lost} and {log.lost}, and grew to"
         f" {memory.most_waiting} and {log.most_waiting}; blocking lost {block.lost} with {block.most_waiting} waiting,"
         f" and took the producer {block.producer_seconds / memory.producer_seconds:,.0f} times as long as memory.",
         figure=Curves(
             "How many events wait between a fast producer and a slow consumer",
-            tuple(Curve(name, tuple(f.waiting)) for name, f in found.items()),
+            {name: each.waiting for name, each in found.items()},
             "s",
             "events waiting",
         ),
@@ -111,7 +108,7 @@ def flow(send: Send, inbox: Inbox) -> Flow:
     producer = Thread(target=produce, daemon=True)
     producer.start()
     for event in inbox:
-        # stands for what the consumer does with an event
+        # stands for the consumer's work on an event
         time.sleep(HANDLING_SECONDS)
         handled[int(event.rstrip(b"."))] = time.monotonic()
         if len(handled) == EVENTS:
@@ -121,12 +118,11 @@ def flow(send: Send, inbox: Inbox) -> Flow:
 
 
 def _open_datagrams(place: Workplace) -> tuple[Send, Inbox]:
-    receiver = place.keep(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+    receiver, sender = (place.keep(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) for _ in range(2))
     receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)
     receiver.bind((LOCALHOST, 0))
-    # whatever has not come until then has been dropped: a datagram has no way but memory
+    # an event that has not come until then has been dropped: a datagram has no way but memory
     receiver.settimeout(1.0)
-    sender = place.keep(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
 
     def receive() -> Inbox:
         while True:
@@ -139,19 +135,15 @@ def _open_datagrams(place: Workplace) -> tuple[Send, Inbox]:
 
 
 def _open_queue() -> tuple[Send, Inbox]:
-    queue: deque[bytes] = deque()
-
-    def receive() -> Inbox:
-        while True:
-            wait_for(lambda: bool(queue), "the next event")
-            yield queue.popleft()
-
-    return queue.append, receive()
+    queue: SimpleQueue[bytes] = SimpleQueue()
+    return queue.put, iter(partial(queue.get, timeout=USUAL_SECONDS), b"")
 
 
 def _open_log(place: Workplace) -> tuple[Send, Inbox]:
-    topic, producer, consumer = place.topic("backpressure"), place.producer(), place.consumer()
-    consumer.assign(find_partitions(consumer, topic))
+    topic, producer = place.topic("backpressure"), place.producer()
+    consumer = place.consumer(TopicPartition(topic, 0))
+    # now, not with the first event: the client asks where the topic is
+    producer.partitions_for(topic)
 
     def receive() -> Inbox:
         while True:
@@ -163,30 +155,11 @@ def _open_log(place: Workplace) -> tuple[Send, Inbox]:
 
 
 def _open_stream(place: Workplace) -> tuple[Send, Inbox]:
-    listener = place.keep(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+    listener, sender = (place.keep(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) for _ in range(2))
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)
     listener.bind((LOCALHOST, 0))
     listener.listen()
-    sender = place.keep(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
     sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER)
     sender.connect(listener.getsockname())
     receiver = place.keep(listener.accept()[0])
-
-    def receive() -> Inbox:
-        while event := receiver.recv(SIZE, socket.MSG_WAITALL):
-            yield event
-
-    return sender.sendall, receive()
-
-
-LAB: Final = Lab(
-    passages=(
-        Passage(FIRST, "Messaging Systems"),
-        Passage(FIRST, "Partitioned Logs", "When consumers cannot keep up with producers"),
-        Passage(SECOND, "Messaging Systems"),
-        Passage(SECOND, "Log-Based Message Brokers", "When consumers cannot keep up with producers"),
-    ),
-    files=("cdc/run/status/collector.py", "sinks/lake/pace.py"),
-    parts=(Service.KAFKA,),
-    run=run,
-)
+    return sender.sendall, iter(lambda: receiver.recv(SIZE, socket.MSG_WAITALL), b"")

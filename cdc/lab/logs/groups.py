@@ -3,131 +3,118 @@
 The members are processes; the one that dies is killed in the middle of a batch, before its commit.
 """
 
-import json
-import subprocess
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from threading import Thread
-from typing import Any, Final
+from contextlib import suppress
+from functools import partial
+from typing import Final
 
-from cdc.lab.book import FIRST, SECOND, Passage
+from kafka.errors import CommitFailedError, RebalanceInProgressError
+
 from cdc.lab.figures.canvas import Tone
-from cdc.lab.figures.log import Cell, LogFigure, PartitionCells
-from cdc.lab.lesson import Findings, Lab
-from cdc.lab.messages import read_whole
-from cdc.lab.temporary import keep_process
+from cdc.lab.figures.log import Cell, LogFigure
+from cdc.lab.lesson import Findings
+from cdc.lab.lives import Life, Worker, WorkerProcesses
+from cdc.lab.messages import Message, read_whole, take
+from cdc.lab.temporary import open_consumer
 from cdc.lab.waiting import wait_for
 from cdc.lab.workplace import Workplace
-from cdc.local.endpoints import Service
 
 EVENTS: Final = 160
 KEYS: Final = 12
 PARTITIONS: Final = 4
 DIES_OVER: Final = 33
+DEATH: Final = "in the middle of a batch"
 DRAWN: Final = 22
+HANDLING_SECONDS: Final = 0.002
+POLL_MS: Final = 3_000  # longer than it takes to join: kafka-python 3.0 forgets a join that its poll does not wait for
+SESSION: Final = {"session_timeout_ms": 6_000, "heartbeat_interval_ms": 1_000, "max_poll_records": 25}
+"""The broker waits so long for a sign of life; it is the shortest that it allows."""
+
+Receipt = tuple[str, int]
+"""A member, and an event that it got."""
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """An event as a member got it."""
-
-    member: str
-    partition: int
-    offset: int
-    event: int
-
-
-@dataclass(slots=True)
-class Member:
-    """A process of a group, and what it has printed so far. `partitions`: those that it has now."""
-
-    name: str
-    process: "subprocess.Popen[str]"
-    partitions: list[int] = field(default_factory=list)
-    handled: int = 0
-
-
-class Group:
-    """The members of one group, and the events of all of them in the order in which they came."""
-
-    def __init__(self, place: Workplace, topic: str, name: str) -> None:
-        self._place = place
-        self._address = (place.parts.kafka_bootstrap, topic, place.group(name))
-        self.members: list[Member] = []
-        self.receipts: list[Receipt] = []
-
-    @property
-    def assigned(self) -> int:
-        """How many partitions have a member."""
-        return sum(len(member.partitions) for member in self.members)
-
-    @property
-    def is_done(self) -> bool:
-        return len({each.event for each in list(self.receipts)}) == EVENTS
-
-    def join(self, name: str, dies_over: int = 0) -> None:
-        """Let another process join."""
-        process = keep_process("cdc.lab.logs.member", *self._address, str(dies_over))
-        member = Member(name, self._place.keep(process))
-        self.members.append(member)
-        Thread(target=self._listen, args=(member,), daemon=True).start()
-
-    def _listen(self, member: Member) -> None:
-        for line in member.process.stdout or ():
-            said = json.loads(line)
-            if "partitions" in said:
-                member.partitions = said["partitions"]
-            else:
-                member.handled += 1
-                self.receipts.append(Receipt(member.name, **said))
-        # it has died, or is ended with the lab
-        member.partitions = []
+def be_member(life: Life, *, bootstrap: str, topic: str, group: str) -> None:
+    """Handle events, and tell of each; tell of the member's partitions when they change. Leave when all is over."""
+    with open_consumer(bootstrap, group_id=group, **SESSION) as consumer:
+        # a member that joins before it has heard of the topic gets no partition of it
+        wait_for(lambda: bool(consumer.partitions_for_topic(topic)), f"the partitions of {topic}")
+        consumer.subscribe([topic])
+        assigned, handled = set[int](), 0
+        while not life.is_over.is_set():
+            messages = take(consumer, wait_ms=POLL_MS)
+            if assigned != (now := {place.partition for place in consumer.assignment()}):
+                assigned = now
+                life.report(partitions=len(assigned))
+            for number, message in enumerate(messages):
+                handled += 1
+                # not at the first ones of a batch: some others are handled and not committed yet
+                if handled >= DIES_OVER and number > 2:
+                    life.pass_point(DEATH)
+                # stands for the work on an event
+                time.sleep(HANDLING_SECONDS)
+                life.report(event=message.decode(int))
+            # while the group shares its partitions anew, none commits: these events are given out again
+            with suppress(RebalanceInProgressError, CommitFailedError):
+                consumer.commit()
 
 
 def run(place: Workplace) -> Findings:
     keys = [f"key {place.random.randrange(KEYS)}" for _ in range(EVENTS)]
     many, single = place.topic("groups", PARTITIONS), place.topic("groups-one")
-    shared, lone = Group(place, many, "shared"), Group(place, single, "lone")
-    shared.join("member 1", DIES_OVER)
-    for name, group in (("member 2", shared), ("member 1", lone), ("member 2", lone)):
-        group.join(name)
-    wait_for(lambda: shared.assigned == PARTITIONS and all(m.partitions for m in shared.members), "two members")
-    wait_for(lambda: lone.assigned == 1, "a member of the partition")
-    _produce(place, (many, single), keys)
+    shared, lone = _start_members(place, many, "shared", (DEATH,)), _start_members(place, single, "lone")
+    wait_for(lambda: all(_count_partitions(shared)) and sum(_count_partitions(shared)) == PARTITIONS, "two members")
+    wait_for(lambda: sum(_count_partitions(lone)) == 1, "a member of the partition")
+    for topic in (many, single):
+        place.publish(topic, range(EVENTS), key=keys.__getitem__)
     place.say("member 1 dies; the broker notices after six seconds without a sign of life")
-    wait_for(lambda: shared.is_done and lone.is_done, "every event")
-    other = [Receipt("alone", m.partition, m.offset, int(str(m.value))) for m in read_whole(place.consumer(), many)]
+    for group in (shared, lone):
+        wait_for(partial(_has_all, group), "every event")
+    whole = read_whole(place.consumer(), many)
     found = {
-        "two members, four partitions, one dies": shared.receipts,
-        "another group, of one": other,
-        "two members, one partition": lone.receipts,
+        "two members, four partitions, one dies": _list_receipts(shared),
+        "another group, of one": [("alone", message.decode(int)) for message in whole],
+        "two members, one partition": _list_receipts(lone),
     }
     rows = [(name, *_count(receipts, keys)) for name, receipts in found.items()]
     (_, _, lost, twice, mixed, within), (_, _, lost_other, *_), (_, busy, *_) = rows
     return Findings(
         columns=("group", "members at work", "lost", "twice", "out of order", "out of order within a key"),
-        rows=tuple(rows),
+        rows=rows,
         sentence=f"Each group got all {EVENTS} events ({lost} and {lost_other} lost) although a member died, {twice} of"
         f" them twice; {mixed} came out of order, {within} within a key; with one partition only {busy} member works.",
-        figure=_draw(shared.receipts, other),
+        figure=_draw(_list_receipts(shared), whole),
     )
 
 
-def _produce(place: Workplace, topics: Sequence[str], keys: Sequence[str]) -> None:
-    producer: Any = place.producer()
-    for number, key in enumerate(keys):
-        for topic in topics:
-            producer.send(topic, key=key, value=str(number))
-    producer.flush()
+def _start_members(place: Workplace, topic: str, group: str, deaths: tuple[str, ...] = ()) -> WorkerProcesses:
+    """Start two members, of which the first dies as planned."""
+    bootstrap, name = place.bootstrap, place.group(group)
+    work = partial(be_member, bootstrap=bootstrap, topic=topic, group=name)
+    return WorkerProcesses(place, [Worker("member 1", work, deaths, comes_back=False), Worker("member 2", work)])
+
+
+def _count_partitions(group: WorkerProcesses) -> list[int]:
+    """How many partitions each member has now."""
+    newest = {each.worker: each.said["partitions"] for each in [*group.reports] if "partitions" in each.said}
+    return [newest.get("member 1", 0), newest.get("member 2", 0)]
+
+
+def _list_receipts(group: WorkerProcesses) -> list[Receipt]:
+    return [(each.worker, each.said["event"]) for each in [*group.reports] if "event" in each.said]
+
+
+def _has_all(group: WorkerProcesses) -> bool:
+    return len({event for _, event in _list_receipts(group)}) == EVENTS
 
 
 def _count(receipts: Sequence[Receipt], keys: Sequence[str]) -> tuple[int, int, int, int, int]:
     """Members at work, events lost, events that came twice, out of order, and out of order within their key."""
-    # what comes twice comes in its order the first time
-    first = list(dict.fromkeys(each.event for each in receipts))
-    of_key = [[event for event in first if keys[event] == key] for key in sorted(set(keys))]
-    within = sum(map(count_late, of_key))
-    busy = len({each.member for each in receipts})
+    # an event that comes twice comes in its order the first time
+    first = list(dict.fromkeys(event for _, event in receipts))
+    within = sum(count_late([event for event in first if keys[event] == key]) for key in sorted(set(keys)))
+    busy = len({member for member, _ in receipts})
     return busy, EVENTS - len(first), len(receipts) - len(first), count_late(first), within
 
 
@@ -140,32 +127,18 @@ def count_late(events: Sequence[int]) -> int:
     return late
 
 
-def _draw(shared: Sequence[Receipt], other: Sequence[Receipt]) -> LogFigure:
+def _draw(shared: Sequence[Receipt], whole: Sequence[Message]) -> LogFigure:
     """Draw the beginning of each partition: who had each event first, and which came twice."""
-    takers: dict[tuple[int, int], list[str]] = {}
-    for each in shared:
-        takers.setdefault((each.partition, each.offset), []).append(each.member)
+    takers: dict[int, list[str]] = {}
+    for member, event in shared:
+        takers.setdefault(event, []).append(member)
     tones = {"member 1": Tone.PLAIN, "member 2": Tone.GOOD}
-    rows = []
-    for number in range(PARTITIONS):
-        offsets = sorted(each.offset for each in other if each.partition == number)[:DRAWN]
-        had = [takers[number, offset] for offset in offsets]
-        tone = [Tone.BAD if len(names) > 1 else tones[names[0]] for names in had]
-        cells = [Cell(offset, names[0][-1], t) for offset, names, t in zip(offsets, had, tone, strict=True)]
-        rows.append(PartitionCells(f"partition {number}", tuple(cells)))
+    partitions: dict[str, list[Cell]] = {f"partition {number}": [] for number in range(PARTITIONS)}
+    for message in sorted(whole, key=lambda message: message.offset):
+        first, *again = takers[message.decode(int)]
+        cell = Cell(message.offset, first[-1], Tone.BAD if again else tones[first])
+        partitions[f"partition {message.partition}"].append(cell)
     return LogFigure(
-        "Which member of a group had which event first; red: handled again after member 1 died", tuple(rows)
+        "Which member of a group had which event first; red: handled again after member 1 died",
+        {name: cells[:DRAWN] for name, cells in partitions.items()},
     )
-
-
-LAB: Final = Lab(
-    passages=(
-        Passage(FIRST, "Messaging Systems", "Multiple consumers"),
-        Passage(FIRST, "Partitioned Logs", "Logs compared to traditional messaging"),
-        Passage(SECOND, "Messaging Systems", "Multiple consumers"),
-        Passage(SECOND, "Log-Based Message Brokers", "Logs compared to traditional messaging"),
-    ),
-    files=("cdc/log/names.py", "sinks/latest/follower.py"),
-    parts=(Service.KAFKA,),
-    run=run,
-)

@@ -5,37 +5,125 @@ long. The queue is a table in Postgres: a worker locks a row that nobody else ha
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import chain
-from typing import Any, Final
+from random import Random
+from typing import Final, NamedTuple
 
 import psycopg
 from kafka import TopicPartition
 
-from cdc.lab.book import FIRST, SECOND, Passage
+from cdc.core.waiting import wait_until
 from cdc.lab.figures.canvas import Tone
 from cdc.lab.figures.timeline import Event, Span, Timeline
-from cdc.lab.lesson import Findings, Lab
-from cdc.lab.logs.work import (
-    MESSAGES,
-    DiedError,
-    Handling,
-    WorkDay,
-    WorkPlan,
-    count_held_up,
-    count_overtaken,
-    plan_work,
-)
+from cdc.lab.lesson import Findings
 from cdc.lab.messages import take
+from cdc.lab.temporary import open_consumer
+from cdc.lab.waiting import run_at_once
 from cdc.lab.workplace import Workplace
-from cdc.local.endpoints import Service
 
 WORKERS: Final = ("worker 1", "worker 2")
+DRAWN: Final = 7
 _TAKE: Final = """
     DELETE FROM queue WHERE id = (SELECT id FROM queue ORDER BY id FOR UPDATE SKIP LOCKED LIMIT 1) RETURNING id
 """
+MESSAGES: Final = 32
+KEYS: Final = 4
+USUAL_SECONDS: Final = 0.002  # how long a message takes its worker
+SLOW_SECONDS: Final = 2.0
+DYING_SECONDS: Final = 2.0  # how long a worker that will die has its message, unless another one overtakes it before
+
+
+class DiedError(Exception):
+    """The worker's process is gone, in the middle of a message."""
+
+
+class WorkPlan(NamedTuple):
+    """The key of each message; at which one its first worker dies, and which one takes long."""
+
+    keys: tuple[int, ...]
+    deadly: int
+    slow: int
+
+
+class Handling(NamedTuple):
+    """A message in the hands of a worker; `done` is False when the worker died over it."""
+
+    worker: str
+    number: int
+    start: float
+    end: float
+    done: bool
+
+
+def plan_work(random: Random) -> WorkPlan:
+    """Plan messages: the deadly one comes early, and the two behind it have its key; the slow one comes later."""
+    keys = [random.randrange(KEYS) for _ in range(MESSAGES)]
+    deadly = random.randrange(2, 6)
+    keys[deadly + 1] = keys[deadly + 2] = keys[deadly]
+    return WorkPlan(tuple(keys), deadly, random.randrange(deadly + 4, MESSAGES // 2))
+
+
+class WorkDay:
+    """All that the workers have done; several threads work at once."""
+
+    def __init__(self, plan: WorkPlan) -> None:
+        self._plan = plan
+        self._has_died = False
+        self.handled: list[Handling] = []
+
+    @property
+    def is_over(self) -> bool:
+        """Is every message done?"""
+        return len({each.number for each in list(self.handled) if each.done}) == MESSAGES
+
+    def let_work(self, workers: Sequence[Callable[[], None]]) -> list[Handling]:
+        """Let all work until every message is done; one that dies is started again. Returns all that they did."""
+
+        def live(work: Callable[[], None]) -> None:
+            while not self.is_over:
+                try:
+                    work()
+                except DiedError:
+                    continue
+
+        run_at_once([partial(live, work) for work in workers])
+        return self.handled
+
+    def work(self, worker: str, number: int) -> None:
+        """Handle a message. Raises DiedError at the deadly one, the first time."""
+        start = time.monotonic()
+        dies = number == self._plan.deadly and not self._has_died
+        if dies:
+            self._has_died = True
+            wait_until(self._is_overtaken, DYING_SECONDS, every=0.001)
+        else:
+            # stands for the work on a message
+            time.sleep(SLOW_SECONDS if number == self._plan.slow else USUAL_SECONDS)
+        self.handled.append(Handling(worker, number, start, time.monotonic(), done=not dies))
+        if dies:
+            raise DiedError
+
+    def _is_overtaken(self) -> bool:
+        return any(each.done and each.number == self._plan.deadly + 1 for each in [*self.handled])
+
+
+def count_overtaken(plan: WorkPlan, handled: Sequence[Handling]) -> int:
+    """Count the messages that were done after a later message of the same key."""
+    order = [each.number for each in sorted(handled, key=lambda each: each.end) if each.done]
+    place = {number: at for at, number in enumerate(order)}
+
+    def is_overtaken(number: int) -> bool:
+        later = (other for other in range(number + 1, MESSAGES) if plan.keys[other] == plan.keys[number])
+        return any(place[other] < place[number] for other in later)
+
+    return sum(map(is_overtaken, range(MESSAGES)))
+
+
+def count_held_up(plan: WorkPlan, handled: Sequence[Handling]) -> int:
+    """Count the messages behind the slow one that no worker took before it was done."""
+    done = {each.number: each for each in handled if each.done}
+    return sum(done[number].start >= done[plan.slow].end for number in range(plan.slow + 1, MESSAGES))
 
 
 def run(place: Workplace) -> Findings:
@@ -49,10 +137,10 @@ def run(place: Workplace) -> Findings:
     (_, _, _, overtaken, free), (_, _, _, kept, held) = rows
     return Findings(
         columns=("way", "messages", "deliveries", "done after a later one of the same key", "held up by the slow one"),
-        rows=tuple(rows),
-        sentence=f"A queue hands what a dead worker had to another after later ones: {overtaken} messages were done"
-        f" out of order, through the log {kept}; but a slow message held up {free} others in the queue and {held} in"
-        " the log, all that are behind it in its partition.",
+        rows=rows,
+        sentence=f"A queue hands the message of a dead worker to another after later ones: {overtaken} messages were"
+        f" done out of order, through the log {kept}; but a slow message held up {free} others in the queue and {held}"
+        " in the log, all that are behind it in its partition.",
         figure=_draw(plan, found),
     )
 
@@ -60,110 +148,54 @@ def run(place: Workplace) -> Findings:
 def _share_queue(place: Workplace, plan: WorkPlan) -> list[Handling]:
     """Let both workers take from the queue; whoever dies comes back with a new connection."""
     dsn, day = place.database("queue"), WorkDay(plan)
-    with psycopg.connect(dsn) as connection:
-        connection.execute("CREATE TABLE queue AS SELECT id FROM generate_series(0, %s) AS id", (MESSAGES - 1,))
-    _let_work([partial(_work_on_queue, dsn, day, worker) for worker in WORKERS], day)
-    return day.handled
+    place.session(dsn).execute("CREATE TABLE queue AS SELECT id FROM generate_series(0, %s) AS id", (MESSAGES - 1,))
 
+    def work(worker: str) -> None:
+        with psycopg.connect(dsn) as connection:
+            while not day.is_over:
+                if row := connection.execute(_TAKE).fetchone():
+                    day.work(worker, int(row[0]))
+                else:
+                    # the other one has the last message: it may die, and its row come back
+                    time.sleep(0.01)
+                # the acknowledgement: until here the row is only locked, and comes back when the connection breaks
+                connection.commit()
 
-def _work_on_queue(dsn: str, day: WorkDay, worker: str) -> None:
-    with psycopg.connect(dsn) as connection:
-        while not day.is_over:
-            if (row := connection.execute(_TAKE).fetchone()) is None:
-                # the other one has the last message: it may die, and its row come back
-                connection.rollback()
-                time.sleep(0.01)
-                continue
-            day.work(worker, int(row[0]))
-            # the acknowledgement: until here the row is only locked, and comes back when the connection breaks
-            connection.commit()
+    return day.let_work([partial(work, worker) for worker in WORKERS])
 
 
 def _share_log(place: Workplace, plan: WorkPlan) -> list[Handling]:
     """Give each worker one of two partitions, with all messages of a key in one of them."""
     topic, group, day = place.topic("queue", partitions=2), place.group("queue"), WorkDay(plan)
-    producer = place.producer()
-    for number, key in enumerate(plan.keys):
-        producer.send(topic, key=str(key), value=str(number), partition=key % 2)
-    producer.flush()
-    opened = partial(place.consumer, group_id=group)
-    jobs = [partial(_work_on_log, opened, TopicPartition(topic, p), day, name) for p, name in enumerate(WORKERS)]
-    _let_work(jobs, day)
-    return day.handled
+    place.publish(topic, range(MESSAGES), partition=lambda number: plan.keys[number] % 2)
 
+    def work(partition: int) -> None:
+        # begins at the group's committed offset: behind the last message that was done
+        mine = TopicPartition(topic, partition)
+        with open_consumer(place.bootstrap, mine, group_id=group) as consumer:
+            while not day.is_over:
+                for message in take(consumer, most=1):
+                    day.work(WORKERS[partition], message.decode(int))
+                    consumer.commit()
 
-def _work_on_log(opened: Callable[[], Any], partition: TopicPartition, day: WorkDay, worker: str) -> None:
-    consumer = opened()
-    # begins at the group's committed offset: behind the last message that was done
-    consumer.assign([partition])
-    try:
-        while not day.is_over:
-            for message in take(consumer, most=1):
-                day.work(worker, int(str(message.value)))
-                consumer.commit()
-    finally:
-        consumer.close(autocommit=False)
-
-
-def _let_work(workers: Sequence[Callable[[], None]], day: WorkDay) -> None:
-    """Let all work until every message is done; one that dies is started again."""
-
-    def live(work: Callable[[], None]) -> None:
-        while not day.is_over:
-            try:
-                work()
-            except DiedError:
-                continue
-
-    with ThreadPoolExecutor(len(workers)) as threads:
-        for done in [threads.submit(live, work) for work in workers]:
-            done.result()
+    return day.let_work([partial(work, partition) for partition in range(len(WORKERS))])
 
 
 def _draw(plan: WorkPlan, found: dict[str, list[Handling]]) -> Timeline:
-    """Draw both ways around the death, one thing after the other: seconds would hide what is short."""
-    lanes = tuple(f"{way}, {worker}" for way in found for worker in WORKERS)
-    drawn = {way: _near_death(plan, handled) for way, handled in found.items()}
-    spans = chain.from_iterable(_draw_way(plan, way, handled) for way, handled in drawn.items())
-    deaths = (
-        Event(f"{way}, {each.worker}", _rank(handled)[each.end], "dies", Tone.BAD, lost=True)
-        for way, handled in drawn.items()
-        for each in handled
-        if not each.done
-    )
-    title = (
-        f"A worker dies over m{plan.deadly}: the queue gives it out again behind later ones, the log goes back to it"
-    )
-    return Timeline(title, lanes, events=tuple(deaths), spans=tuple(spans), unit="steps")
-
-
-def _near_death(plan: WorkPlan, handled: list[Handling]) -> list[Handling]:
-    """The deliveries that are drawn: those of the key of the deadly message, up to some behind it."""
+    """Draw the key of the deadly message, one thing after the other: seconds would hide short ones."""
     key = plan.keys[plan.deadly]
-    numbers = [number for number in range(MESSAGES) if plan.keys[number] == key and number != plan.slow]
-    return [each for each in handled if each.number in numbers[:7]]
-
-
-def _draw_way(plan: WorkPlan, way: str, handled: list[Handling]) -> Iterator[Span]:
-    rank = _rank(handled)
-    for each in handled:
-        tone = Tone.BAD if each.number == plan.deadly else Tone.PLAIN
-        yield Span(f"{way}, {each.worker}", rank[each.start], rank[each.end], f"m{each.number}", tone)
-
-
-def _rank(handled: list[Handling]) -> dict[float, int]:
-    times = sorted({time for each in handled for time in (each.start, each.end)})
-    return {time: place for place, time in enumerate(times)}
-
-
-LAB: Final = Lab(
-    passages=(
-        Passage(FIRST, "Messaging Systems", "Acknowledgments and redelivery"),
-        Passage(FIRST, "Partitioned Logs", "Logs compared to traditional messaging"),
-        Passage(SECOND, "Messaging Systems", "Acknowledgments and redelivery"),
-        Passage(SECOND, "Log-Based Message Brokers", "Logs compared to traditional messaging"),
-    ),
-    files=("cdc/log/whole_transactions.py", "cdc/run/follow/lake_stream.py"),
-    parts=(Service.POSTGRES, Service.KAFKA),
-    run=run,
-)
+    drawn = [number for number in range(MESSAGES) if plan.keys[number] == key and number != plan.slow][:DRAWN]
+    spans: list[Span] = []
+    deaths: list[Event] = []
+    for way, handled in found.items():
+        shown = [each for each in handled if each.number in drawn]
+        clock = sorted({time for each in shown for time in (each.start, each.end)})
+        for each in shown:
+            lane, start, end = f"{way}, {each.worker}", clock.index(each.start), clock.index(each.end)
+            tone = Tone.BAD if each.number == plan.deadly else Tone.PLAIN
+            spans.append(Span(lane, start, end, f"m{each.number}", tone))
+            if not each.done:
+                deaths.append(Event(lane, end, "dies", Tone.BAD, lost=True))
+    again = "the queue gives it out again behind later ones, the log goes back to it"
+    lanes = [f"{way}, {worker}" for way in found for worker in WORKERS]
+    return Timeline(f"A worker dies over m{plan.deadly}: {again}", lanes, deaths, spans, unit="steps")

@@ -3,36 +3,32 @@
 The broker deletes whole segments, the oldest first, whoever has not read them. Four consumers have the same log.
 """
 
+import time
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from kafka import TopicPartition
 from kafka.errors import OffsetOutOfRangeError
 
 from cdc.core.waiting import Deadline
-from cdc.lab.book import FIRST, SECOND, Passage
 from cdc.lab.figures.canvas import Tone
-from cdc.lab.figures.log import Cell, LogFigure, PartitionCells, ReaderMark
-from cdc.lab.lesson import Findings, Lab
+from cdc.lab.figures.log import Cell, LogFigure, ReaderMark
+from cdc.lab.lesson import Findings
 from cdc.lab.messages import take
 from cdc.lab.waiting import wait_for
 from cdc.lab.workplace import Workplace
-from cdc.local.endpoints import Service
 
-SIZE: Final = 1_024
-"""Bytes of an event."""
-KEPT: Final = 32
-"""So many events are kept at least."""
+SIZE: Final = 1_024  # bytes of an event
+KEPT: Final = 32  # so many events are kept at least
 EVENTS: Final = 4 * KEPT
-ROUND: Final = 8
-"""So many events are written before the consumers look again."""
+ROUND: Final = 8  # so many events are written before the consumers look again
 SEGMENT_SECONDS: Final = 0.1
 SETTINGS: Final = {"segment.ms": "100", "retention.bytes": str(KEPT * SIZE), "file.delete.delay.ms": "0"}
 
 
 class LogConsumer:
-    """A consumer with what it has read, and what it was told about being slow. It keeps its offset when it is away."""
+    """A consumer: all that it has read, and what it was told about being slow. It keeps its offset when it is away."""
 
     def __init__(self, place: Workplace, partition: TopicPartition, name: str, *, is_strict: bool = True) -> None:
         self.name = name
@@ -40,7 +36,7 @@ class LogConsumer:
         self.told = "nothing"
         self.offset = 0
         # "earliest" goes on behind a gap and says nothing, "none" raises an error
-        self._open = partial(place.consumer, auto_offset_reset="none" if is_strict else "earliest")
+        self._open = partial(place.consumer, partition, auto_offset_reset="none" if is_strict else "earliest")
         self._partition = partition
 
     def read_to(self, end: int) -> None:
@@ -48,7 +44,6 @@ class LogConsumer:
         if self.offset >= end:
             return
         consumer = self._open()
-        consumer.assign([self._partition])
         consumer.seek(self._partition, self.offset)
 
         def has_come() -> bool:
@@ -56,15 +51,8 @@ class LogConsumer:
             self.offset = consumer.position(self._partition)
             return self.offset >= end
 
-        wait_for(has_come, f"what {self.name} reads")
+        wait_for(has_come, f"the events for {self.name}")
         consumer.close()
-
-    def read_rest(self) -> None:
-        """Read to the end of all events, and note an error."""
-        try:
-            self.read_to(EVENTS)
-        except OffsetOutOfRangeError:
-            self.told = "its offset is out of range"
 
     def hear(self, end: int, start: int) -> None:
         """Read to the end of the log, which begins at `start`, when that is too far away."""
@@ -85,21 +73,28 @@ def run(place: Workplace) -> Findings:
     )
     place.say(f"{EVENTS} events, of which the log keeps {KEPT} or some more; the slow ones pause after {stops}")
     monitor = place.consumer()
+
+    def find_start() -> int:
+        return int(monitor.beginning_offsets([partition])[partition])
+
     for end in _produce(place, partition.topic):
         quick.read_to(end)
         for slow in (careless, strict, watched):
             slow.read_to(min(end, stops))
-        watched.hear(end, _find_start(monitor, partition))
-    place.say("the broker deletes what is too much every few seconds")
-    what = "retention: are these parts from before the last change of ours?"
-    wait_for(lambda: _find_start(monitor, partition) > EVENTS - 2 * KEPT, what)
+        watched.hear(end, find_start())
+    place.say("the broker deletes the events that are too many every few seconds")
+    awaited = "retention: are these parts from before the last change of ours?"
+    wait_for(lambda: find_start() > EVENTS - 2 * KEPT, awaited)
     for each in everybody:
-        each.read_rest()
-    start = _find_start(monitor, partition)
+        try:
+            each.read_to(EVENTS)
+        except OffsetOutOfRangeError:
+            each.told = "its offset is out of range"
+    start = find_start()
     rows = [(each.name, *count_read(each.read, start), each.told) for each in everybody]
     return Findings(
         columns=("consumer", "written", "read", "gone unread", "still there, unread", "was told"),
-        rows=tuple(rows),
+        rows=rows,
         sentence=f"A consumer that stood still went on behind a gap of {rows[1][3]} events, and nobody told it; one"
         f" that was warned at more than {KEPT // 2} behind, half of what is kept, and went on lost {rows[3][3]}.",
         figure=_draw(start, stops),
@@ -117,21 +112,13 @@ def _produce(place: Workplace, topic: str) -> Iterator[int]:
     """Write the events in rounds; yields how many are written after each."""
     producer = place.producer()
     for end in range(ROUND, EVENTS + 1, ROUND):
-        began = Deadline(SEGMENT_SECONDS)
+        segment = Deadline(SEGMENT_SECONDS)
         for number in range(end - ROUND, end):
             producer.send(topic, value=str(number).encode().ljust(SIZE, b"."))
         producer.flush()
         yield end
-        _wait_for_segment(began)
-
-
-def _wait_for_segment(began: Deadline) -> None:
-    # a segment takes no more after its time: so each round begins another one, which can be deleted alone
-    wait_for(lambda: began.is_past, "the end of a segment")
-
-
-def _find_start(consumer: Any, partition: TopicPartition) -> int:
-    return int(consumer.beginning_offsets([partition])[partition])
+        # a segment takes no more after its time: so each round begins another one, which can be deleted alone
+        time.sleep(segment.seconds_left)
 
 
 def _draw(start: int, stops: int) -> LogFigure:
@@ -144,17 +131,4 @@ def _draw(start: int, stops: int) -> LogFigure:
         ReaderMark("quick, and who was warned", EVENTS, Tone.GOOD),
     )
     title = f"A log that keeps so much and no more: a box is {step} events, grey is deleted"
-    return LogFigure(title, (PartitionCells("log", tuple(cells), readers),))
-
-
-LAB: Final = Lab(
-    passages=(
-        Passage(FIRST, "Partitioned Logs", "Disk space usage"),
-        Passage(FIRST, "Partitioned Logs", "When consumers cannot keep up with producers"),
-        Passage(SECOND, "Log-Based Message Brokers", "Disk space usage"),
-        Passage(SECOND, "Log-Based Message Brokers", "When consumers cannot keep up with producers"),
-    ),
-    files=("cdc/log/clients/partitions.py", "cdc/run/status/collector.py"),
-    parts=(Service.KAFKA,),
-    run=run,
-)
+    return LogFigure(title, {"log": cells}, {"log": readers})

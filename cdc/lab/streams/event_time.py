@@ -5,53 +5,28 @@ A producer writes evenly, each event with its own time. The same messages counte
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
 from kafka import TopicPartition
 
 from cdc.core.plural import format_count
-from cdc.lab.book import FIRST, SECOND, Passage
-from cdc.lab.figures.curves import Curve, Curves
-from cdc.lab.lesson import Findings, Lab
+from cdc.lab.figures.curves import Curves
+from cdc.lab.lesson import Findings
 from cdc.lab.messages import take
 from cdc.lab.waiting import wait_for
 from cdc.lab.workplace import Workplace
-from cdc.local.endpoints import Service
 
 EVENTS: Final = 480
-SECONDS: Final = 3.0
-"""So long do events happen."""
+SECONDS: Final = 3.0  # so long do events happen
 INTERVAL: Final = 0.2
 USUAL: Final = EVENTS * INTERVAL / SECONDS
-ALARM: Final = 2 * USUAL
-"""More events than these in one interval, and somebody is woken up."""
+ALARM: Final = 2 * USUAL  # more events than these in one interval, and somebody is woken up
 
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """An event: when it happened, as it says, and when the consumer got it."""
-
-    happened: float
-    arrived: float
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """How many events are in each interval, from the first one on."""
-
-    counts: tuple[int, ...]
-
-    @property
-    def empty(self) -> int:
-        return self.counts.count(0)
-
-    @property
-    def alarms(self) -> int:
-        return sum(count > ALARM for count in self.counts)
+Arrival = tuple[float, float]
+"""When an event happened, as it says, and when the consumer got it."""
 
 
 class LiveTopic:
@@ -60,35 +35,32 @@ class LiveTopic:
     def __init__(self, place: Workplace) -> None:
         self._place = place
         self._producer = place.producer()
-        self._partition = TopicPartition(place.topic("event-time"), 0)
+        self._log = TopicPartition(place.topic("event-time"), 0)
         self._began = 0.0
         self.sent = 0
 
     def produce(self, times: Sequence[float]) -> None:
-        """Send each event when its time has come."""
         self._began = time.monotonic()
         for at in times:
             # until then nothing happens that could be sent
             time.sleep(max(0.0, at - self._now()))
-            self._producer.send(self._partition.topic, value=str(at))
+            self._producer.send(self._log.topic, value=str(at))
             self.sent += 1
         self._producer.flush()
 
     def open(self, group: str | None = None) -> Any:
         """Come as a consumer, to where the group is."""
-        consumer = self._place.consumer(group_id=group)
-        consumer.assign([self._partition])
+        consumer = self._place.consumer(self._log, group_id=group)
         # asks the broker: from here on it is there
-        consumer.position(self._partition)
+        consumer.position(self._log)
         return consumer
 
     def consume(self, consumer: Any, events: int) -> list[Arrival]:
-        """Consume so many events, and go."""
         found: list[Arrival] = []
 
         def has_come() -> bool:
             messages = take(consumer, most=events - len(found))
-            found.extend(Arrival(float(str(message.value)), self._now()) for message in messages)
+            found.extend((message.decode(float), self._now()) for message in messages)
             return len(found) == events
 
         wait_for(has_come, f"{events} events")
@@ -111,23 +83,30 @@ def run(place: Workplace) -> Findings:
         watching = threads.submit(topic.consume, steady, EVENTS)
         before = topic.consume(first, EVENTS // 3)
         wait_for(lambda: topic.sent >= EVENTS * 2 // 3 or producing.done(), "two thirds of the events")
-        after = topic.consume(topic.open(group), EVENTS - len(before))
+        away = before + topic.consume(topic.open(group), EVENTS - len(before))
         producing.result()
-    away = [*before, *after]
     rates = {
-        "by arrival, never away": count(watching.result(), lambda each: each.arrived),
-        "by arrival, away for a third": count(away, lambda each: each.arrived),
-        "the same messages, by their own time": count(away, lambda each: each.happened),
+        "by arrival, never away": count(arrived for _, arrived in watching.result()),
+        "by arrival, away for a third": count(arrived for _, arrived in away),
+        "the same messages, by their own time": count(happened for happened, _ in away),
     }
-    _, arrived, happened = rates.values()
-    rows = [(name, sum(r.counts), r.empty, max(r.counts), r.alarms) for name, r in rates.items()]
+    rows = [(name, sum(rate), rate.count(0), max(rate), count_alarms(rate)) for name, rate in rates.items()]
+    _, (*_, spike, false_alarms), (*_, most, alarms) = rows
     return Findings(
         columns=("counted", "events", "intervals without any", f"most in {INTERVAL} s", "false alarms"),
-        rows=tuple(rows),
-        sentence=f"When the consumer was back, {max(arrived.counts)} events arrived within {INTERVAL} s, though never"
-        f" more than {max(happened.counts)} happened: {format_count(arrived.alarms, 'false alarm')} by arrival,"
-        f" {happened.alarms} by the time in the events.",
-        figure=_draw(rates),
+        rows=rows,
+        sentence=f"When the consumer was back, {spike} events arrived within {INTERVAL} s, though never"
+        f" more than {most} happened: {format_count(false_alarms, 'false alarm')} by arrival,"
+        f" {alarms} by the time in the events.",
+        figure=Curves(
+            "A consumer was away and caught up: a spike by arrival, none by event time",
+            {
+                name.removeprefix("the same messages, "): [(n * INTERVAL, float(c)) for n, c in enumerate(rate)]
+                for name, rate in rates.items()
+            },
+            "s",
+            f"events in {INTERVAL} s",
+        ),
     )
 
 
@@ -137,27 +116,11 @@ def plan_times(random: Random) -> list[float]:
     return sorted(min(SECONDS - every, every * (number + random.random() * 3)) for number in range(EVENTS))
 
 
-def count(arrivals: Sequence[Arrival], time_of: Callable[[Arrival], float]) -> Rate:
-    """Count the events in each interval of this time."""
-    counts = Counter(int(time_of(each) / INTERVAL) for each in arrivals)
-    return Rate(tuple(counts[number] for number in range(max(counts) + 1)))
+def count(times: Iterable[float]) -> list[int]:
+    """Count the events in each interval, from the first one on."""
+    counts = Counter(int(at / INTERVAL) for at in times)
+    return [counts[number] for number in range(max(counts) + 1)]
 
 
-def _draw(rates: dict[str, Rate]) -> Curves:
-    curves = [
-        Curve(name.removeprefix("the same messages, "), tuple((n * INTERVAL, float(c)) for n, c in enumerate(r.counts)))
-        for name, r in rates.items()
-    ]
-    what = f"events in {INTERVAL} s"
-    return Curves("A consumer was away and caught up: a spike by arrival, none by event time", tuple(curves), "s", what)
-
-
-LAB: Final = Lab(
-    passages=(
-        Passage(FIRST, "Reasoning About Time", "Event time versus processing time"),
-        Passage(SECOND, "Reasoning About Time", "Event time versus processing time"),
-    ),
-    files=("cdc/views/statement/time_windows.py", "cdc/views/TIME.md"),
-    parts=(Service.KAFKA,),
-    run=run,
-)
+def count_alarms(rate: Sequence[int]) -> int:
+    return sum(number > ALARM for number in rate)

@@ -1,112 +1,94 @@
 """Three joins of streams, each written in a minute, and then with the state that it needs to be right.
 
-A click may come before its search, a profile changes, a post is older than its reader's interest: what the other side
-will need must be kept, for as long as it can be needed.
+A click may come before its search, a profile changes, a post is older than its reader's interest: an event that the
+other side will need must be kept, for as long as it can be needed.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from random import Random
-from typing import Any, Final, Literal, Protocol
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
-from cdc.lab.book import FIRST, SECOND, Passage
+from kafka import TopicPartition
+
 from cdc.lab.figures.canvas import Tone
 from cdc.lab.figures.timeline import Arrow, Span, Timeline
-from cdc.lab.lesson import Findings, Lab
-from cdc.lab.streams.events import pass_through
-from cdc.lab.streams.stream_stream import HOUR, ResultClick, Search, SearchesWithClicks, compare_all, plan_searches
-from cdc.lab.streams.stream_table import ViewsWithTowns, look_back, plan_views
-from cdc.lab.streams.table_table import HomeTimelines, ask_tables, plan_posts
+from cdc.lab.lesson import Findings
+from cdc.lab.messages import Message, take
+from cdc.lab.streams import joined
+from cdc.lab.streams.joined import HOUR, ResultClick, Search, Searching, StreamJoin
+from cdc.lab.waiting import wait_for
 from cdc.lab.workplace import Workplace
-from cdc.local.endpoints import Service
 
 DRAWN: Final = {0: "its click was here first", 6: "nobody clicks", 12: "clicked too late"}
-"""Searches that are drawn, and what one sees."""
+"""Searches that are drawn, and their fate."""
 
-Coming = Sequence[tuple[float, Search | ResultClick]]
-
-
-class StreamJoin(Protocol):
-    """A join that takes one event after the other: what it has found, and how many events or rows it keeps."""
-
-    @property
-    def found(self) -> set[Any]: ...
-    @property
-    def kept(self) -> int: ...
-    def take(self, event: Any) -> None: ...
-    def end(self) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class JoinCase:
-    """Two streams, joined in two ways; and the right answer, found by looking at all events at once."""
-
-    events: Sequence[Any]
-    find_right: Callable[[Sequence[Any]], set[Any]]
-    ways: Mapping[str, StreamJoin]
+Coming = Sequence[tuple[float, Searching]]
+Row = tuple[str, int, int, int, int]
 
 
 def run(place: Workplace) -> Findings:
-    coming = plan_searches(place.random)
-    rows = [row for case in plan_cases(place.random, coming) for row in _watch(place, case)]
+    coming = joined.plan_searches(place.random)
+    views, posts = joined.plan_views(place.random), joined.plan_posts(place.random)
+    rows: list[Row] = []
+    cases: Sequence[tuple[Sequence[Any], type[StreamJoin]]] = (
+        ([event for _, event in coming], joined.SearchesWithClicks),
+        (views, joined.ViewsWithTowns),
+        (posts, joined.HomeTimelines),
+    )
+    for events, join in cases:
+        rows += _watch(place, events, join)
+    (missed, wrong), (none_missed, none_wrong) = (
+        (sum(row[2] for row in rows[first::2]), sum(row[3] for row in rows[first::2])) for first in (0, 1)
+    )
     return Findings(
         columns=("join", "rows expected", "missing", "not expected", "most entries kept"),
-        rows=tuple(rows),
-        sentence=f"A join that keeps too little of its sides, or an old copy, misses {_add(rows[::2], 2)} rows and has"
-        f" {_add(rows[::2], 3)} wrong ones, like a post of somebody who is no longer followed; with what is needed it"
-        f" misses {_add(rows[1::2], 2)} and has {_add(rows[1::2], 3)}.",
+        rows=rows,
+        sentence=f"A join that keeps too little of its sides, or an old copy, misses {missed} rows and has"
+        f" {wrong} wrong ones, like a post of somebody who is no longer followed; with the events that are needed it"
+        f" misses {none_missed} and has {none_wrong}.",
         figure=_draw(coming),
     )
 
 
-def _add(rows: Sequence[tuple[str, int, int, int, int]], place: Literal[2, 3]) -> int:
-    return sum(row[place] for row in rows)
-
-
-def plan_cases(random: Random, coming: Coming) -> list[JoinCase]:
-    """Plan the three joins."""
-    return [
-        JoinCase(
-            [event for _, event in coming],
-            compare_all,
-            {
-                "stream-stream, searches and clicks: searches kept": SearchesWithClicks(keeps_clicks=False),
-                "stream-stream, searches and clicks: both kept": SearchesWithClicks(keeps_clicks=True),
-            },
-        ),
-        JoinCase(
-            plan_views(random),
-            look_back,
-            {
-                "stream-table, views and profiles: table copied once": ViewsWithTowns(follows_changes=False),
-                "stream-table, views and profiles: changes followed": ViewsWithTowns(follows_changes=True),
-            },
-        ),
-        JoinCase(
-            plan_posts(random),
-            ask_tables,
-            {
-                "table-table, posts and follows: joined when a post comes": HomeTimelines(keeps_posts=False),
-                "table-table, posts and follows: when either changes": HomeTimelines(keeps_posts=True),
-            },
-        ),
-    ]
-
-
-def _watch(place: Workplace, case: JoinCase) -> list[tuple[str, int, int, int, int]]:
-    """Let each way take the events as a consumer gets them; returns its row."""
-    most = dict.fromkeys(case.ways, 0)
-    for event in pass_through(place, case.events):
-        for name, join in case.ways.items():
+def _watch(place: Workplace, events: Sequence[Any], kind: type[StreamJoin]) -> list[Row]:
+    """Let both ways of a join take the events as a consumer gets them; returns their rows."""
+    joins = {f"{kind.name}: {way}": kind(keeps_all=way == kind.ways[1]) for way in kind.ways}
+    most = dict.fromkeys(joins, 0)
+    for event in _pass_through(place, events):
+        for name, join in joins.items():
             join.take(event)
             most[name] = max(most[name], join.kept)
-    right = case.find_right(case.events)
-    for join in case.ways.values():
+    right, rows = kind.find_right(events), []
+    for name, join in joins.items():
         join.end()
-    return [
-        (name, len(right), len(right - join.found), len(join.found - right), most[name])
-        for name, join in case.ways.items()
-    ]
+        rows.append((name, len(right), len(right - join.found), len(join.found - right), most[name]))
+    return rows
+
+
+def _pass_through(place: Workplace, events: Sequence[Any]) -> Iterator[Any]:
+    """Send events, each kind to a topic of its own, and consume them; yields them in the order in which they are given.
+
+    No broker promises an order between topics. Here the consumer makes it: it asks one topic, then the other.
+    """
+    streams = {}
+    for kind in dict.fromkeys(map(type, events)):
+        topic = place.topic(kind.__name__.lower())
+        place.publish(topic, [event for event in events if isinstance(event, kind)])
+        streams[kind] = _consume(place.consumer(TopicPartition(topic, 0)), kind)
+    for event in events:
+        yield next(streams[type(event)])
+
+
+def _consume(consumer: Any, kind: type[Any]) -> Iterator[Any]:
+    """Consume for ever, each event when it is asked for."""
+    messages: list[Message] = []
+
+    def has_come() -> bool:
+        messages[:] = take(consumer)
+        return bool(messages)
+
+    while True:
+        wait_for(has_come, f"the next {kind.__name__}")
+        yield from (message.decode(kind) for message in messages)
 
 
 def _draw(coming: Coming) -> Timeline:
@@ -121,13 +103,5 @@ def _draw(coming: Coming) -> Timeline:
                 tone = Tone.BAD if search == 0 else Tone.PLAIN
                 arrows.append(Arrow("clicks", happened, "join", at + 1, f"on {search}", tone))
     title = "A click overtakes its search (red): a join keeps both, until nothing can match any more"
-    lanes = ("searches", "join", "clicks", *(f"search {id} is kept" for id in DRAWN))
-    return Timeline(title, lanes, spans=tuple(spans), arrows=tuple(arrows), unit="min")
-
-
-LAB: Final = Lab(
-    passages=tuple(Passage(edition, "Stream Joins") for edition in (FIRST, SECOND)),
-    files=("cdc/views/refresh/touched.py", "cdc/views/refresh/needed.py", "cdc/views/TIME.md"),
-    parts=(Service.KAFKA,),
-    run=run,
-)
+    lanes = ["searches", "join", "clicks", *(f"search {id} is kept" for id in DRAWN)]
+    return Timeline(title, lanes, (), spans, arrows, "min")

@@ -4,34 +4,27 @@ Each type asks another question. A burst across the edge of two windows is in ne
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
 from cdc.core.plural import format_count
-from cdc.lab.book import FIRST, SECOND, Passage
 from cdc.lab.figures.canvas import Tone
-from cdc.lab.figures.windows import Window, WindowFigure, WindowKind
-from cdc.lab.lesson import Findings, Lab
-from cdc.lab.streams.events import publish, read_events
+from cdc.lab.figures.windows import Window, WindowFigure
+from cdc.lab.lesson import Findings
 from cdc.lab.workplace import Workplace
-from cdc.local.endpoints import Service
 
 MINUTE: Final = 60.0
 HOP: Final = 30.0
-PAUSE: Final = 25.0
-"""A session ends when there is no click for so long."""
-MOST: Final = 10
-"""More clicks than these within a minute are a robot's."""
+PAUSE: Final = 25.0  # a session ends when there is no click for so long
+MOST: Final = 10  # more clicks than these within a minute are a robot's
 MINUTES: Final = 6
 
 Bounds = tuple[float, float]
 """From the first up to, and without, the second."""
 
 
-@dataclass(frozen=True, slots=True)
-class Click:
+class Click(NamedTuple):
     """A click, and its second."""
 
     visitor: str
@@ -74,25 +67,23 @@ TYPES: Final[dict[str, Callable[[Sequence[float]], Iterator[Bounds]]]] = {
 
 
 def run(place: Workplace) -> Findings:
-    clicks = plan_clicks(place.random)
     topic = place.topic("windows", partitions=2)
-    publish(place, topic, clicks, lambda click: click.visitor)
-    read = by_visitor(read_events(place, topic, Click))
+    place.publish(topic, plan_clicks(place.random), key=lambda click: click.visitor)
+    read = by_visitor(place.read(topic, Click))
     robots = {visitor for visitor, times in read.items() if is_over(times)}
-    rows, told = [], dict[str, set[str]]()
+    rows = []
     for name, assign in TYPES.items():
         counts = {visitor: [count(times, bounds) for bounds in assign(times)] for visitor, times in read.items()}
-        told[name] = {visitor for visitor, numbers in counts.items() if max(numbers) > MOST}
+        told = {visitor for visitor, numbers in counts.items() if max(numbers) > MOST}
         made = [number for numbers in counts.values() for number in numbers if number]
-        rows.append((name, len(made), max(made), len(told[name]), len(robots - told[name]), len(told[name] - robots)))
-    missed, false = {row[0]: row[4] for row in rows}, rows[-1][5]
-    tumbling, hopping, sliding, sessions = TYPES
+        rows.append((name, len(made), max(made), len(told), len(robots - told), len(told - robots)))
+    (tumbling, hopping, sliding, sessions), false = (row[4] for row in rows), rows[-1][5]
     return Findings(
         columns=("windows", "with clicks", "most clicks in one", "over the limit", "robots missed", "false alarms"),
-        rows=tuple(rows),
+        rows=rows,
         sentence=f"Of {len(robots)} robots with more than {MOST} clicks within a minute tumbling windows missed"
-        f" {missed[tumbling]}, hopping ones {missed[hopping]}, sliding ones {missed[sliding]}; sessions missed"
-        f" {missed[sessions]} that paused, and blamed {format_count(false, 'visitor')} for staying long.",
+        f" {tumbling}, hopping ones {hopping}, sliding ones {sliding}; sessions missed"
+        f" {sessions} that paused, and blamed {format_count(false, 'visitor')} for staying long.",
         figure=_draw(read["robot across a minute"]),
     )
 
@@ -121,13 +112,10 @@ def plan_clicks(random: Random) -> list[Click]:
 
 
 def by_visitor(clicks: Sequence[Click]) -> dict[str, list[float]]:
-    """The times of each visitor's clicks, in order."""
-    ordered = sorted(clicks, key=lambda click: (click.visitor, click.at))
-    return {name: [click.at for click in own] for name, own in groupby(ordered, key=lambda click: click.visitor)}
+    return {name: [at for _, at in own] for name, own in groupby(sorted(clicks), key=lambda click: click.visitor)}
 
 
 def count(times: Sequence[float], bounds: Bounds) -> int:
-    """Count the clicks in a window."""
     return sum(bounds[0] <= at < bounds[1] for at in times)
 
 
@@ -139,21 +127,11 @@ def is_over(times: Sequence[float]) -> bool:
 def _draw(times: Sequence[float]) -> WindowFigure:
     """Draw the windows over one visitor's clicks."""
     first = times[0] // MINUTE * MINUTE
-    kinds = []
+    kinds = {}
     for name, assign in TYPES.items():
         counted = [(start - first, end - first, count(times, (start, end))) for start, end in assign(times)]
-        windows = [Window(start, end, str(n), Tone.BAD if n > MOST else Tone.PLAIN) for start, end, n in counted if n]
-        kinds.append(WindowKind(name, tuple(windows)))
-    moments = tuple(at - first for at in times)
-    return WindowFigure(f"{len(times)} clicks across the end of a minute; red: more than {MOST}", moments, tuple(kinds))
-
-
-LAB: Final = Lab(
-    passages=(
-        Passage(FIRST, "Reasoning About Time", "Types of windows"),
-        Passage(SECOND, "Reasoning About Time", "Types of windows"),
-    ),
-    files=("cdc/views/statement/time_windows.py", "cdc/views/statement/final_windows.py", "cdc/views/TIME.md"),
-    parts=(Service.KAFKA,),
-    run=run,
-)
+        kinds[name] = [
+            Window(start, end, str(n), Tone.BAD if n > MOST else Tone.PLAIN) for start, end, n in counted if n
+        ]
+    title = f"{len(times)} clicks across the end of a minute; red: more than {MOST}"
+    return WindowFigure(title, [at - first for at in times], kinds)

@@ -1,31 +1,31 @@
 """The labs about faults and correctness: each shows the failure, and what helps. No number is known beforehand."""
 
-from cdc.lab.correctness import audit, batch_job, claims, micro_batch, request_ids, state
-from tests.servers.lab.running import watch
+from cdc.lab.correctness import audit, claims, micro_batch, request_ids, state
+from tests.servers.lab.running import cell, watch
 from tests.support.servers_fixture import Servers
 
 
 def test_a_crash_between_effect_and_checkpoint_doubles_or_loses_unless_both_are_one_step(servers: Servers) -> None:
     found = watch(servers, "micro-batch")
     doubling, losing, together, idempotent = (str(row[0]) for row in found.rows)
-    hurt = (micro_batch.KILLS - 1) * batch_job.BATCH
+    hurt = (micro_batch.KILLS - 1) * micro_batch.BATCH
     assert {row[1] for row in found.rows} == {micro_batch.KILLS}
-    assert (found.cell(doubling, "twice"), found.cell(doubling, "never")) == (hurt, 0)
-    assert (found.cell(losing, "twice"), found.cell(losing, "never")) == (0, hurt)
+    assert (cell(found, doubling, "twice"), cell(found, doubling, "never")) == (hurt, 0)
+    assert (cell(found, losing, "twice"), cell(found, losing, "never")) == (0, hurt)
     for way in (together, idempotent):
         # the batches came again, and did nothing twice
-        assert found.cell(way, "processed, some again") == batch_job.EVENTS + hurt
-        assert found.cell(way, "effect once") == batch_job.EVENTS
+        assert cell(found, way, "processed, some again") == micro_batch.EVENTS + hurt
+        assert cell(found, way, "effect once") == micro_batch.EVENTS
 
 
 def test_lost_counts_come_back_from_a_changelog_a_checkpoint_or_the_log(servers: Servers) -> None:
     found = watch(servers, "state")
     changelog, checkpoint, log, nothing = (str(row[0]) for row in found.rows)
     wrong, read = "counts wrong in the end", "messages read"
-    assert found.cell(nothing, wrong) == state.KEYS
-    assert [found.cell(way, wrong) for way in (changelog, checkpoint, log)] == [0, 0, 0]
-    assert found.cell(changelog, read) == state.KEYS
-    assert state.KEYS < found.cell(checkpoint, read) < found.cell(log, read) < state.EVENTS
+    assert cell(found, nothing, wrong) == state.KEYS
+    assert [cell(found, way, wrong) for way in (changelog, checkpoint, log)] == [0, 0, 0]
+    assert cell(found, changelog, read) == state.KEYS
+    assert state.KEYS < cell(found, checkpoint, read) < cell(found, log, read) < state.EVENTS
 
 
 def test_who_asks_again_pays_twice_unless_an_id_goes_through_all_hops(servers: Servers) -> None:
@@ -33,48 +33,48 @@ def test_who_asks_again_pays_twice_unless_an_id_goes_through_all_hops(servers: S
     once, direct, hops, with_id = (str(row[0]) for row in found.rows)
     wanted = request_ids.CLIENTS * request_ids.ORDERS
     # not to ask again is no way out: the lost request is not known from the lost answer
-    assert (found.cell(once, "twice"), found.cell(once, "never")) == (0, request_ids.CLIENTS)
+    assert (cell(found, once, "twice"), cell(found, once, "never")) == (0, request_ids.CLIENTS)
     for way in (direct, hops):
         # on a busy machine some more may be too slow
-        assert found.cell(way, "twice") >= request_ids.CLIENTS
-        assert found.cell(way, "never") == 0
-    assert found.cell(with_id, "asked again") >= 2 * request_ids.CLIENTS
-    assert found.cell(with_id, "paid once") == found.cell(with_id, "payments") == wanted
+        assert cell(found, way, "twice") >= request_ids.CLIENTS
+        assert cell(found, way, "never") == 0
+    assert cell(found, with_id, "asked again") >= 2 * request_ids.CLIENTS
+    assert cell(found, with_id, "paid once") == cell(found, with_id, "payments") == wanted
 
 
 def test_a_name_has_one_owner_where_its_claims_have_one_order(servers: Servers) -> None:
     found = watch(servers, "claims")
     alone, alike, by_name, in_turn = (str(row[0]) for row in found.rows)
     for way in (alone, alike, by_name):
-        assert found.cell(way, "names with one owner") == len(claims.NAMES)
-        assert found.cell(way, "with two") == found.cell(way, "clients told yes and no") == 0
-    assert found.cell(in_turn, "with two") > 0
-    assert found.cell(in_turn, "clients told yes and no") > 0
+        assert cell(found, way, "names with one owner") == len(claims.NAMES)
+        assert cell(found, way, "with two") == cell(found, way, "clients told yes and no") == 0
+    assert cell(found, in_turn, "with two") > 0
+    assert cell(found, in_turn, "clients told yes and no") > 0
 
 
 def test_money_is_lost_or_made_between_two_postings_and_not_through_the_log(servers: Servers) -> None:
     found = watch(servers, "transfer")
     losing, making, logged = (str(row[0]) for row in found.rows)
-    before = found.cell(logged, "sum before")
-    assert found.cell(losing, "sum after") < before < found.cell(making, "sum after")
-    assert found.cell(losing, "accounts wrong") > 0
-    assert found.cell(making, "accounts wrong") > 0
-    assert found.cell(logged, "killed") > found.cell(losing, "killed") == found.cell(making, "killed") > 0
-    assert found.cell(logged, "sum after") == before
-    assert found.cell(logged, "accounts wrong") == 0
+    before = cell(found, logged, "sum before")
+    assert cell(found, losing, "sum after") < before < cell(found, making, "sum after")
+    assert cell(found, losing, "accounts wrong") > 0
+    assert cell(found, making, "accounts wrong") > 0
+    assert cell(found, logged, "killed") > cell(found, losing, "killed") == cell(found, making, "killed") > 0
+    assert cell(found, logged, "sum after") == before
+    assert cell(found, logged, "accounts wrong") == 0
     # the derivation repeated one posting and then two, each partition one
-    assert found.cell(logged, "stopped by id") == 5
+    assert cell(found, logged, "stopped by id") == 5
 
 
 def test_a_late_copy_is_true_and_a_changed_past_is_found_by_the_chain_only(servers: Servers) -> None:
     found = watch(servers, "audit")
     late, quick, history, swapped, anew = (str(row[0]) for row in found.rows)
-    assert found.cell(late, "postings behind") > found.cell(quick, "postings behind")
-    assert found.cell(late, "never true") == found.cell(history, "never true") == 0
-    assert found.cell(quick, "never true") == audit.TRANSFERS
-    assert found.cell(swapped, "never true") == found.cell(anew, "never true") > 0
+    assert cell(found, late, "postings behind") > cell(found, quick, "postings behind")
+    assert cell(found, late, "never true") == cell(found, history, "never true") == 0
+    assert cell(found, quick, "never true") == audit.TRANSFERS
+    assert cell(found, swapped, "never true") == cell(found, anew, "never true") > 0
     # what one would look at first sees nothing
     assert {row[4] for row in found.rows} == {"right"}
-    assert found.cell(history, "its chain") == "fits"
-    assert found.cell(swapped, "its chain").startswith("breaks at batch")
-    assert found.cell(anew, "its chain").startswith("fits, with another end")
+    assert cell(found, history, "its chain") == "fits"
+    assert cell(found, swapped, "its chain").startswith("breaks at batch")
+    assert cell(found, anew, "its chain").startswith("fits, with another end")

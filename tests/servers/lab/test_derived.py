@@ -3,12 +3,11 @@
 import pytest
 
 from cdc.lab.derived import cqrs, unbundled
-from cdc.lab.derived.replay import LAST_WEEK, TODAY
-from cdc.lab.derived.revenue import COUNTRIES
+from cdc.lab.derived.replay import COUNTRIES, LAST_WEEK, TODAY
 from cdc.lab.derived.shop import ITEMS, STOCK
 from cdc.lab.temporary import open_admin
 from cdc.log.settings import LogSettings
-from tests.servers.lab.running import watch
+from tests.servers.lab.running import cell, watch
 from tests.servers.latest.play import records
 from tests.support.servers_fixture import Servers
 
@@ -19,14 +18,14 @@ OFFSETS = "cdc-connect-offsets"
 def test_a_new_view_mends_what_the_old_one_cannot_while_that_answers(servers: Servers) -> None:
     found = watch(servers, "replay")
     old, mended, new = (str(row[0]) for row in found.rows)
-    assert found.cell(old, "countries wrong") == len(COUNTRIES)
+    assert cell(found, old, "countries wrong") == len(COUNTRIES)
     # the code is right, what it began with is not
-    assert found.cell(mended, "countries wrong") == len(COUNTRIES)
-    assert found.cell(mended, "events read") == TODAY
-    assert found.cell(new, "countries wrong") == found.cell(new, "cents too much") == 0
-    assert found.cell(new, "events read") == LAST_WEEK + TODAY
-    assert found.cell(old, "questions answered") > 0
-    assert found.cell(new, "questions answered") > 0
+    assert cell(found, mended, "countries wrong") == len(COUNTRIES)
+    assert cell(found, mended, "events read") == TODAY
+    assert cell(found, new, "countries wrong") == cell(found, new, "cents too much") == 0
+    assert cell(found, new, "events read") == LAST_WEEK + TODAY
+    assert cell(found, old, "questions answered") > 0
+    assert cell(found, new, "questions answered") > 0
     assert found.sentence.endswith("0 questions got no whole answer.")
 
 
@@ -34,25 +33,25 @@ def test_one_validator_an_item_keeps_the_rule_and_events_say_why(servers: Server
     found = watch(servers, "event-sourcing")
     believed, by_cart, by_item, restored, undone, rows = (str(row[0]) for row in found.rows)
     beyond, taken = "sold beyond the stock", "taken out again, as told"
-    assert found.cell(believed, beyond) > found.cell(by_cart, beyond) > 0
-    assert found.cell(by_item, beyond) == 0
+    assert cell(found, believed, beyond) > cell(found, by_cart, beyond) > 0
+    assert cell(found, by_item, beyond) == 0
     # the same rule, by locks of rows
-    assert found.cell(rows, beyond) == 0
-    assert found.cell(rows, "commands refused") == found.cell(by_item, "commands refused") > 0
-    assert found.cell(rows, "left") == found.cell(restored, "left") == found.cell(by_item, "left") <= ITEMS * STOCK
-    assert 0 < found.cell(restored, "read") < found.cell(by_item, "read")
-    assert found.cell(undone, "read") == found.cell(by_item, "read") + 1
-    assert found.cell(undone, "left") == found.cell(by_item, "left") + 1
-    assert 0 < found.cell(by_item, taken) < found.cell(rows, taken)
+    assert cell(found, rows, beyond) == 0
+    assert cell(found, rows, "commands refused") == cell(found, by_item, "commands refused") > 0
+    assert cell(found, rows, "left") == cell(found, restored, "left") == cell(found, by_item, "left") <= ITEMS * STOCK
+    assert 0 < cell(found, restored, "read") < cell(found, by_item, "read")
+    assert cell(found, undone, "read") == cell(found, by_item, "read") + 1
+    assert cell(found, undone, "left") == cell(found, by_item, "left") + 1
+    assert 0 < cell(found, by_item, taken) < cell(found, rows, taken)
 
 
 def test_who_asks_at_once_misses_the_own_write_and_who_waits_does_not(servers: Servers) -> None:
     found = watch(servers, "cqrs")
     for model in (str(row[0]) for row in found.rows):
-        assert found.cell(model, "asked") == cqrs.ORDERS
-        assert cqrs.HELD_UP <= found.cell(model, "missed at once") <= cqrs.ORDERS
-        assert found.cell(model, "missed after the wait") == 0
-    assert len({found.cell(str(row[0]), "revenue") for row in found.rows}) == 1
+        assert cell(found, model, "asked") == cqrs.ORDERS
+        assert cqrs.HELD_UP <= cell(found, model, "missed at once") <= cqrs.ORDERS
+        assert cell(found, model, "missed after the wait") == 0
+    assert len({cell(found, str(row[0]), "revenue") for row in found.rows}) == 1
 
 
 def test_at_one_position_all_stores_give_one_answer_and_without_they_differ(
@@ -62,11 +61,11 @@ def test_at_one_position_all_stores_give_one_answer_and_without_they_differ(
     found = watch(servers, "unbundled")
     at_once, waited = unbundled.WHEN
     for compared in map(unbundled.name_comparison, unbundled.FOLLOWERS):
-        assert 0 < found.cell(compared, at_once) <= unbundled.DAYS
-        assert found.cell(compared, waited) == 0
-        assert found.cell(compared, "ms waited, median") > 0
+        assert 0 < cell(found, compared, at_once) <= unbundled.DAYS
+        assert cell(found, compared, waited) == 0
+        assert cell(found, compared, "ms waited, median") > 0
     at_cut = str(found.rows[-1][0])
-    assert found.cell(at_cut, at_once) == found.cell(at_cut, waited) == 0
+    assert cell(found, at_cut, at_once) == cell(found, at_cut, waited) == 0
     with servers.connect() as connection:
         left = connection.execute("SELECT datname FROM pg_database WHERE datname LIKE 'lab%%'").fetchall()
     with open_admin(servers.values.bootstrap) as admin:

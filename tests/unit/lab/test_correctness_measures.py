@@ -9,23 +9,13 @@ from hypothesis import strategies as st
 
 from cdc.lab.correctness import audit, claims, micro_batch, request_ids, transfer
 from cdc.lab.correctness.audit import WatchedCopy
-from cdc.lab.correctness.batch_job import BATCH, BATCHES, EVENTS
+from cdc.lab.correctness.bank import ACCOUNTS, BEGINNING, Posting, plan_transfers, post_all
 from cdc.lab.correctness.claims import Answer
-from cdc.lab.correctness.counting_job import Count, Counts, count_further
-from cdc.lab.correctness.hops import Sighting
-from cdc.lab.correctness.ledger import (
-    ACCOUNTS,
-    BEGINNING,
-    Posting,
-    find_partition,
-    plan_transfers,
-    post_all,
-)
-from cdc.lab.correctness.lives import LifeReport, plan_deaths
-from cdc.lab.correctness.micro_batch import JobRun
-from cdc.lab.correctness.network import Loss
-from cdc.lab.correctness.rebuilding import parse_changelog
+from cdc.lab.correctness.hops import Loss, Sighting
+from cdc.lab.correctness.micro_batch import BATCH, BATCHES, EVENTS, JobRun
 from cdc.lab.correctness.request_ids import PaymentRun
+from cdc.lab.correctness.state import Count, Counts, count_further, parse_changelog
+from cdc.lab.lives import LifeReport, plan_deaths
 from cdc.lab.messages import Message
 
 SEEDS = st.integers(0, 2**32)
@@ -66,7 +56,7 @@ def test_counts_of_different_positions_come_out_right_from_the_lower_one(keys: l
 
 
 def test_a_changelog_has_the_newest_count_of_each_key() -> None:
-    messages = [Message(0, 0, "a", str(Count(1, 1))), Message(0, 1, "b", "3 9"), Message(0, 2, "a", str(Count(2, 7)))]
+    messages = [Message(0, 0, "a", "[1, 1]"), Message(0, 1, "b", "[3, 9]"), Message(0, 2, "a", "[2, 7]")]
     assert parse_changelog(messages) == {"a": Count(2, 7), "b": Count(3, 9)}
 
 
@@ -75,8 +65,8 @@ def test_of_each_client_a_request_is_lost_and_an_answer_and_every_request_has_it
     plan = request_ids.plan_wishes(Random(seed))
     assert plan == request_ids.plan_wishes(Random(seed))
     for wishes in plan:
-        assert Counter(wish.loss for wish in wishes if wish.loss) == dict.fromkeys(Loss, 1)
-    payments = [wish.payment for wishes in plan for wish in wishes]
+        assert Counter(loss for _, loss in wishes if loss) == dict.fromkeys(Loss, 1)
+    payments = [payment for wishes in plan for payment, _ in wishes]
     assert len({payment.request_id for payment in payments}) == len({p.order for p in payments}) == len(payments)
 
 
@@ -110,23 +100,22 @@ def test_owners_are_counted_by_name_and_a_client_may_hear_both() -> None:
 
 def plan_postings(seed: int) -> list[Posting]:
     transfers = plan_transfers(Random(seed), audit.TRANSFERS)
-    return [posting for each in transfers for posting in (each.debit, each.credit)]
+    return [posting for each in transfers for posting in each.sides]
 
 
 @given(SEEDS)
 def test_a_transfer_concerns_both_partitions_and_keeps_the_sum(seed: int) -> None:
     transfers = plan_transfers(Random(seed), transfer.REQUESTS)
-    assert all(find_partition(each.payer) != find_partition(each.payee) for each in transfers)
+    assert all(len({posting.partition for posting in each.sides}) == 2 for each in transfers)
     for end in range(len(transfers)):
-        whole = [posting for each in transfers[:end] for posting in (each.debit, each.credit)]
-        assert sum(post_all(whole).values()) == ACCOUNTS * BEGINNING
-        assert sum(post_all([*whole, transfers[end].debit]).values()) < ACCOUNTS * BEGINNING
+        whole = [posting for each in transfers[:end] for posting in each.sides]
+        assert sum(post_all(whole).values()) == len(ACCOUNTS) * BEGINNING
+        assert sum(post_all([*whole, transfers[end].sides[0]]).values()) < len(ACCOUNTS) * BEGINNING
 
 
 @given(SEEDS)
 def test_every_process_of_a_transfer_is_killed_halfway_and_behind_both(seed: int) -> None:
-    kills = transfer.plan_kills(Random(seed))
-    for points in (kills.movers, kills.derivation, *kills.posters):
+    for points in transfer.plan_kills(Random(seed)):
         places = [int(point.split()[1].rstrip(",")) for point in points]
         assert places == sorted(set(places))
         assert {point.split(", ")[1] for point in points} == {"halfway", "done"}

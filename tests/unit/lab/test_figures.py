@@ -3,10 +3,10 @@
 import re
 
 from cdc.lab.figures.canvas import Tone
-from cdc.lab.figures.curves import Curve, Curves
-from cdc.lab.figures.log import Cell, LogFigure, PartitionCells, ReaderMark
+from cdc.lab.figures.curves import Curves
+from cdc.lab.figures.log import Cell, LogFigure, ReaderMark
 from cdc.lab.figures.timeline import Arrow, Event, Span, Timeline
-from cdc.lab.figures.windows import Window, WindowFigure, WindowKind, place_in_rows
+from cdc.lab.figures.windows import Window, WindowFigure, place_in_rows
 from cdc.lab.lesson import Figure
 
 
@@ -49,14 +49,14 @@ def test_a_span_too_short_for_its_label_has_it_above() -> None:
 
 def test_a_log_has_offsets_and_readers_below_them() -> None:
     cells = tuple(Cell(offset, f"m{offset}") for offset in range(10, 16))
-    found = texts(LogFigure("A log", (PartitionCells("p0", cells, (ReaderMark("slow", 11), ReaderMark("quick", 16))),)))
+    found = texts(LogFigure("A log", {"p0": cells}, {"p0": (ReaderMark("slow", 11), ReaderMark("quick", 16))}))
     assert found["10"] == found["m10"] < found["11"] < found["slow"] < found["12"]
     # behind the last message
     assert found["quick"] > found["15"]
 
 
 def test_curves_name_their_highest_and_their_last() -> None:
-    found = texts(Curves("Growth", (Curve("up", ((0, 0), (2, 30))), Curve("flat", ((0, 1), (1, 1)))), "s", "waiting"))
+    found = texts(Curves("Growth", {"up": ((0, 0), (2, 30)), "flat": ((0, 1), (1, 1))}, "s", "waiting"))
     assert {"Growth", "up", "flat", "30", "2 s", "waiting"} <= found.keys()
 
 
@@ -65,7 +65,7 @@ def test_windows_that_overlap_lie_in_rows_of_their_own() -> None:
     assert place_in_rows(hopping) == [0, 1, 0, 1]
     tumbling = tuple(Window(start, start + 10, f"t{start}") for start in (0, 10))
     assert place_in_rows(tumbling) == [0, 0]
-    kinds = (WindowKind("tumbling", tumbling), WindowKind("hopping", hopping))
+    kinds = {"tumbling": tumbling, "hopping": hopping}
     found = texts(WindowFigure("Windows", (1, 4, 12), kinds, "min"))
     assert {"Windows", "tumbling", "hopping", "25 min"} <= found.keys()
     assert found["t0"] < found["t10"]

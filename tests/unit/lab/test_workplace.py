@@ -3,7 +3,6 @@
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import psycopg
 import pytest
@@ -12,21 +11,9 @@ from kafka.errors import KafkaError
 from cdc.config.init import TemplateValues
 from cdc.core.errors import UnreachableError
 from cdc.lab.waiting import wait_for
-from cdc.lab.workplace import Workplace, open_workplace
+from cdc.lab.workplace import Parts, Workplace, open_workplace
 
-
-@dataclass(frozen=True)
-class Nowhere:
-    """Parts that nobody asks."""
-
-    kafka_bootstrap: str = "127.0.0.1:1"
-    search_url: str = "http://127.0.0.1:1"
-
-    def postgres_dsn(self, database: str = "postgres") -> str:
-        return f"host=127.0.0.1 port=1 dbname={database} connect_timeout=2"
-
-    def template_values(self) -> TemplateValues:
-        raise NotImplementedError
+NOWHERE = Parts(TemplateValues(host="127.0.0.1", port=1, bootstrap="127.0.0.1:1"), "secret")
 
 
 def says_nothing(_: str) -> None:
@@ -51,30 +38,30 @@ def test_what_was_made_is_removed(ending: type[BaseException] | None) -> None:
             raise ending
 
     if ending is None:
-        with open_workplace(Nowhere(), 1, says_nothing) as place:
+        with open_workplace(NOWHERE, 1, says_nothing) as place:
             work(place)
     else:
-        with pytest.raises(ending), open_workplace(Nowhere(), 1, says_nothing) as place:
+        with pytest.raises(ending), open_workplace(NOWHERE, 1, says_nothing) as place:
             work(place)
     assert log == ["removed"]
 
 
 @pytest.mark.parametrize("error", [KafkaError("gone"), psycopg.OperationalError("gone")])
 def test_an_error_of_a_driver_is_one_line(error: Exception) -> None:
-    with pytest.raises(UnreachableError, match="a part went away") as told, open_workplace(Nowhere(), 1, says_nothing):
+    with pytest.raises(UnreachableError, match="a part went away") as told, open_workplace(NOWHERE, 1, says_nothing):
         raise error
     assert str(told.value).endswith("gone → see `cdc parts`")
 
 
 def test_a_part_that_is_down_is_one_line() -> None:
-    with pytest.raises(UnreachableError, match="a part went away"), open_workplace(Nowhere(), 1, says_nothing) as place:
+    with pytest.raises(UnreachableError, match="a part went away"), open_workplace(NOWHERE, 1, says_nothing) as place:
         place.database("x")
 
 
 def test_a_seed_gives_one_sequence() -> None:
     drawn = []
     for seed in (7, 7, 8):
-        with open_workplace(Nowhere(), seed, says_nothing) as place:
+        with open_workplace(NOWHERE, seed, says_nothing) as place:
             drawn.append([place.random.random() for _ in range(3)])
     assert drawn[0] == drawn[1] != drawn[2]
 
