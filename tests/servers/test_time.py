@@ -57,8 +57,8 @@ class Run:
 @pytest.fixture
 def run(make_pipeline: MakePipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Run:
     pipeline = make_pipeline(*SCHEMA, tables=tuple(f"public.{name}" for name in TABLES), lake_only=True)
-    pipeline.configure("followers:\n", f"{read_example('cdc/views/TIME.md')}\nfollowers:\n")
-    pipeline.configure("    key: [", "    whole_seconds: 1\n    key: [")
+    views = read_example("cdc/views/TIME.md").replace("    key: [", "    whole_seconds: 1\n    key: [")
+    pipeline.configure("followers:\n", f"{views}\nfollowers:\n")
     pipeline.set_environ(monkeypatch)
     bootstrap(pipeline, spark)
     return Run(pipeline, spark, datetime.now(UTC))
