@@ -26,7 +26,7 @@ def lab(
     svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw the run into this file.")] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed plans the same events.")] = 2017,
 ) -> None:
-    """Watch an idea about streams: where it fails, and how that is helped.
+    """Watch an idea about streams fail, and how it is mended.
 
     Each lab shows one idea of "Designing Data-Intensive Applications" on the local parts, within a minute.
     """
