@@ -133,8 +133,13 @@ def wipe(home: Home) -> None:
         for part in Service:
             for log in home.logs.glob(f"{part}.log*"):
                 log.unlink()
-    # without the lock, whose file lies in there
-    shutil.rmtree(home.local)
+    # without the lock, whose file lies in there; a part that has just ended may still have removed a file of its own
+    shutil.rmtree(home.local, onerror=_pass_over_gone)
+
+
+def _pass_over_gone(_: object, __: str, failed: tuple[type[BaseException], BaseException, object]) -> None:
+    if not isinstance(failed[1], FileNotFoundError):
+        raise failed[1]
 
 
 def _status(home: Home, part: Service, chosen: Mapping[str, int]) -> ServiceStatus:

@@ -128,6 +128,10 @@ class DeltaFollower:
         # order: tables, cut, signal. A cut names existing versions only. After a kill, some tables are ahead of the
         # last cut, and the next run reaches to the furthest of them: no cut shows one table ahead of others
         applied = self._applier.apply(batch, tables, position.end_offset)
+        stopped = {stop.name for stop in applied.stopped}
+        others = {name: table for name, table in tables.items() if name not in stopped}
+        # an older copy that somebody brings back has the older one's stop, and would be silent
+        lost += self.tables.stop_put_back(others, position.lsn)
         self.cuts.add(self._cut(self.tables.without_stopped(tables), position, batch.ends.last.committed_ms), before)
         self._cache.announce_cut()
         # of this batch's rows, and of the cut, which begins histories

@@ -21,6 +21,7 @@ from cdc.sinks.lake.metadata.table_list import TableList
 from cdc.sinks.lake.table.writer import TableWriter
 
 GONE: Final = "it is gone from the lake"
+PUT_BACK: Final = "it was put back to a copy from before its last one"
 REOPEN_SECONDS: Final = 10.0
 """Pause before another attempt to open a table."""
 
@@ -236,6 +237,21 @@ class LakeTables:
         if stops:
             self._stopped.add(stops)
         return stops
+
+    def stop_put_back(self, tables: Mapping[TableName, LakeTable], lsn: Lsn) -> list[StoppedTable]:
+        """Stop those of these tables that were put back to an older copy, which stopped when the next one replaced it.
+
+        They get a new copy. Returns the new stops, each in the place of the older copy's.
+        """
+        stops = self._stopped.by_id()
+        put_back = [
+            StoppedTable(table.id, name.schema, name.table, lsn, PUT_BACK, True)
+            for name, table in tables.items()
+            if table.id in stops and stops[table.id].reason != PUT_BACK
+        ]
+        if put_back:
+            self._stopped.add(put_back)
+        return put_back
 
     def stop(self, reasons: Mapping[TableName, str], copy: Collection[TableName] = ()) -> list[StoppedTable]:
         """Stop these tables: they leave the cuts, and the others go on. Returns the new stops.

@@ -66,10 +66,12 @@ class StoppedTables:
         self._lock = threading.Lock()
 
     def add(self, stops: Sequence[StoppedTable]) -> None:
-        """Store new stops, and those that now ask for a copy."""
+        """Store new stops, and those that now ask for a copy, or for another reason."""
         with self._lock:
-            known = self.by_id()
-            if fresh := [s for s in stops if s.table_id not in known or (s.copy and not known[s.table_id].copy)]:
+            known = {id: (stop.copy, stop.reason) for id, stop in self.by_id().items()}
+            if fresh := [
+                s for s in stops if s.table_id not in known or (s.copy and known[s.table_id] != (True, s.reason))
+            ]:
                 self._table.append([asdict(stop) for stop in fresh])
                 # another dict: threads may read the old one
                 self._cached = {**known, **{stop.table_id: stop for stop in fresh}}
@@ -83,3 +85,7 @@ class StoppedTables:
         if self._cached is None:
             self._cached = {row["table_id"]: StoppedTable(**row) for row in self._table.rows().to_pylist()}
         return self._cached
+
+
+def _says_more(stop: StoppedTable, known: StoppedTable | None) -> bool:
+    return known is None or (stop.copy and (stop.copy, stop.reason) != (known.copy, known.reason))

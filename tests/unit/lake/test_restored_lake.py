@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import Bookmark, Position
@@ -83,6 +84,24 @@ def test_a_put_back_table_with_new_commits_is_recognized(lake: PlacedLake, tmp_p
     log.commit([], "WRITE")
     [stop] = follower_of(lake).check_tables()
     assert stop.reason == "its version 2 is another than the last cut has: it was put back to an older state"
+
+
+def test_a_table_that_is_put_back_to_its_first_copy_while_followed_is_told_and_copied(lake: PlacedLake) -> None:
+    """As by RESTORE. That copy was stopped when the next one was asked for, and its stop was told then."""
+    follower = bootstrap_follower(lake)
+    transact(follower, 10)
+    follower.tables.stop({THINGS.name: "it is to be copied again"}, copy=[THINGS.name])
+    copy(lake, follower, THINGS, 20, "at 20")
+    transact(follower, 30)
+    DeltaTable(str(lake.disk(THINGS.name))).restore(0)
+    [told] = transact(follower, 40)
+    assert told == "public.things is followed no further than 0/28: it was put back to a copy from before its last one"
+    assert [stop.copy for stop in follower.tables.stops()] == [True]
+    assert cut_tables(lake) == {str(OTHERS.name)}
+    assert transact(follower, 50) == []
+    copy(lake, follower, THINGS, 50, "at 50")
+    transact(follower, 60)
+    assert [rows_in(lake, table) for table in TABLES] == [rows_at("at 60")] * 2
 
 
 @pytest.mark.parametrize("lost", [1, 2])
