@@ -33,18 +33,18 @@ def _removed(home: Home) -> None:
 
 
 @pytest.fixture(scope="module")
-def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
-    """Where all parts run: those of this room, if they are local processes."""
-    found = request.getfixturevalue("servers")
-    if isinstance(found, Servers) and found.home:
-        yield found.home
-        return
-    home = Home(tmp_path_factory.mktemp("all") / ".cdc")
-    try:
-        up(home)
-        yield home
-    finally:
-        _removed(home)
+def running(local_servers: Servers) -> Home:
+    """Where all parts run."""
+    assert local_servers.home
+    return local_servers.home
+
+
+@pytest.fixture(scope="module")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    """Where Postgres alone may run, or not; each test leaves it so that it can start."""
+    home = Home(tmp_path_factory.mktemp("postgres") / ".cdc")
+    yield home
+    _removed(home)
 
 
 def _pids(home: Home) -> dict[Service, int | None]:
@@ -171,28 +171,27 @@ def test_down_leaves_nothing_and_up_finds_the_data_again(running: Home, monkeypa
     assert down(running) == []
 
     monkeypatch.setenv(REGISTRY_VARIABLE, "http://127.0.0.1:9")
+    # Connect alone brings the log that it needs
+    up(running, {Service.CONNECT})
+    assert [found.part for found in status(running) if found.running] == [Service.KAFKA, Service.CONNECT]
     up(running)
     assert _one(endpoints(running), "SELECT a FROM kept") == 7
     assert ports.choose(running) == chosen
 
 
-def test_connect_alone_brings_the_log_it_needs(home: Home) -> None:
-    up(home, {Service.CONNECT})
-    assert [found.part for found in status(home) if found.running] == [Service.KAFKA, Service.CONNECT]
-
-
-def test_two_commands_at_once_start_one_set(home: Home) -> None:
+def test_two_commands_at_once_start_one_set(postgres: Home) -> None:
     with ThreadPoolExecutor() as pool:
-        ends = pool.map(lambda _: subprocess.run([sys.executable, "-c", UP, home.path], check=False), range(3))
+        ends = pool.map(lambda _: subprocess.run([sys.executable, "-c", UP, postgres.path], check=False), range(3))
     assert [end.returncode for end in ends] == [0, 0, 0]
     found = [each for each in psutil.process_iter(["cmdline"]) if "-D" in (each.info["cmdline"] or [])]
-    data = str(home.folder(Service.POSTGRES).resolve() / "data")
-    assert [each.pid for each in found if data in each.info["cmdline"]] == [_pids(home)[Service.POSTGRES]]
+    data = str(postgres.folder(Service.POSTGRES).resolve() / "data")
+    assert [each.pid for each in found if data in each.info["cmdline"]] == [_pids(postgres)[Service.POSTGRES]]
 
 
-def test_a_taken_port_is_explained(home: Home) -> None:
-    home.make()
-    taken = ports.choose(home)[Service.POSTGRES]
+def test_a_taken_port_is_explained(postgres: Home) -> None:
+    postgres.make()
+    down(postgres)
+    taken = ports.choose(postgres)[Service.POSTGRES]
     other = subprocess.Popen(
         [sys.executable, "-c", f"import socket; s = socket.create_server(('127.0.0.1', {taken})); print(); input()"],
         stdin=subprocess.PIPE,
@@ -202,37 +201,41 @@ def test_a_taken_port_is_explained(home: Home) -> None:
         assert other.stdout is not None
         other.stdout.readline()
         with pytest.raises(PreconditionError, match=rf"port {taken} of postgres is taken by .*\(pid {other.pid}\)"):
-            up(home, POSTGRES)
+            up(postgres, POSTGRES)
         other.communicate(b"\n")
-    up(home, POSTGRES)
+    up(postgres, POSTGRES)
 
 
-def test_a_killed_part_comes_back(home: Home) -> None:
-    up(home, POSTGRES)
-    first = _pids(home)[Service.POSTGRES]
+def test_a_killed_part_comes_back(postgres: Home) -> None:
+    up(postgres, POSTGRES)
+    first = _pids(postgres)[Service.POSTGRES]
     process = psutil.Process(first)
     family = [process, *process.children()]
     process.kill()
     psutil.wait_procs(family, timeout=30)
-    assert _pids(home)[Service.POSTGRES] is None
-    up(home, POSTGRES)
-    assert _pids(home)[Service.POSTGRES] not in (None, first)
+    assert _pids(postgres)[Service.POSTGRES] is None
+    up(postgres, POSTGRES)
+    assert _pids(postgres)[Service.POSTGRES] not in (None, first)
 
 
-def test_a_part_that_dies_shows_the_telling_line(home: Home) -> None:
-    up(home, POSTGRES)
-    down(home)
-    with (home.folder(Service.POSTGRES) / "data" / "postgresql.conf").open("a") as file:
-        file.write("wal_level = nonsense\n")
+def test_a_part_that_dies_shows_the_telling_line(postgres: Home) -> None:
+    up(postgres, POSTGRES)
+    down(postgres)
+    settings = postgres.folder(Service.POSTGRES) / "data" / "postgresql.conf"
+    before = settings.read_text()
+    settings.write_text(f"{before}\nwal_level = nonsense\n")
     with pytest.raises(PreconditionError, match=r'did not start: .*"wal_level": "nonsense" → see .*postgres\.log'):
-        up(home, POSTGRES)
+        up(postgres, POSTGRES)
+    settings.write_text(before)
 
 
-def test_a_lost_password_is_explained(home: Home) -> None:
-    up(home, POSTGRES)
-    endpoints(home).postgres_password.file.unlink()
+def test_a_lost_password_is_explained(postgres: Home) -> None:
+    up(postgres, POSTGRES)
+    file = endpoints(postgres).postgres_password.file
+    lost = file.rename(file.with_suffix(".lost"))
     with pytest.raises(PreconditionError, match=r"not made with the password in .*postgres\.password"):
-        up(home, POSTGRES)
+        up(postgres, POSTGRES)
+    lost.replace(file)
 
 
 def test_a_home_that_was_never_up_says_so(home: Home) -> None:
