@@ -1,14 +1,15 @@
 """A `cdc follow` that was overtaken ends with one line; the other one goes on, and all ends equal."""
 
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from cdc.core.errors import RefusedError
-from tests.support.cdc_inprocess import Following, bootstrap, catch_up, verify
-from tests.support.cdc_subprocess import started
+from tests.support.cdc_inprocess import catch_up, following, lend_bootstrapped, started, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 
@@ -29,43 +30,38 @@ def elsewhere(pipeline: Pipeline) -> Pipeline:
     return replace(pipeline, config=folder / "cdc.yaml")
 
 
-def test_overtaken_follow_ends(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*MADE, tables=("public.things",))
-    bootstrap(pipeline, spark)
-    first = Following(pipeline, spark, tuple(pipeline.settings.followers))
-    first.start()
-    try:
+@pytest.fixture
+def pipeline(
+    left: list[Pipeline], make_shared_pipeline: MakePipeline, quicker: None, spark: SparkSession
+) -> Iterator[Pipeline]:
+    yield from lend_bootstrapped(left, spark, lambda: make_shared_pipeline(*MADE, tables=("public.things",)))
+
+
+def test_overtaken_follow_ends(pipeline: Pipeline, spark: SparkSession) -> None:
+    with started(pipeline, spark, *pipeline.settings.followers) as first:
         pipeline.run("UPDATE things SET n = n + 1")
         first.wait_for("lake: ")
-        with started(elsewhere(pipeline), "follow", "--follower", "latest") as second:
+        with following(elsewhere(pipeline), spark, "latest") as second:
             second.wait_for("following: latest")
 
             def is_over() -> bool:
                 pipeline.run("UPDATE things SET n = n + 1")
-                return first.failure is not None or second.ended is not None
+                return first.failure is not None or not second.is_running
 
             until(is_over, "one of them has ended", every=0.5)
-            assert second.ended is None, second.said
+            assert second.is_running, second.said
             assert isinstance(first.failure, RefusedError)
             assert str(first.failure).startswith("another `cdc follow` has taken over: it writes as cdc-")
             assert not any("trying again" in line for line in first.said), first.said
-    finally:
-        first.end()
     catch_up(pipeline, spark)
     assert verify(pipeline, spark).is_equal
 
 
-def test_removed_lease_is_noticed(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*MADE, tables=("public.things",), lake_only=True)
-    bootstrap(pipeline, spark)
-    running = Following(pipeline, spark, tuple(pipeline.settings.followers))
-    running.start()
-    try:
+def test_removed_lease_is_noticed(pipeline: Pipeline, spark: SparkSession) -> None:
+    with started(pipeline, spark, "lake") as running:
         running.wait_for("following: ")
         shutil.rmtree(Path(pipeline.settings.pipeline.state))
         running.join()
-    finally:
-        running.end()
     assert isinstance(running.failure, RefusedError)
     assert "the lease of follower lake is lost: " in str(running.failure)
     catch_up(pipeline, spark)

@@ -24,6 +24,15 @@ from tests.support.cdc_subprocess import LIMIT_SECONDS
 from tests.support.pipelines import Pipeline
 from tests.support.waiting import until
 
+SESSIONS = ("cdc.run.spark.pipeline_session", "cdc.demo.race.run", "cdc.demo.flights.run")
+"""Modules by whose `build_spark_session` the verbs of the command line get a session."""
+
+
+def lend_session(spark: SparkSession, patched: pytest.MonkeyPatch) -> None:
+    """Let `cdc.__main__.main` work with this session, where a verb would build one of its own."""
+    for module in SESSIONS:
+        patched.setattr(f"{module}.build_spark_session", lambda *_, **__: spark)
+
 
 def lend(left: list[Pipeline], make: Callable[[], Pipeline]) -> Iterator[Pipeline]:
     """The pipeline that the test before has left, or else a new one; left to the next test unless it has problems."""
@@ -92,6 +101,10 @@ class Following:
         self._run = partial(asked, until_caught_up=until_caught_up, stopping=self.stopping)
         self._thread = threading.Thread(target=self._guarded)
 
+    @property
+    def is_running(self) -> bool:
+        return self._thread.is_alive()
+
     def start(self) -> None:
         self._thread.start()
 
@@ -122,13 +135,20 @@ class Following:
 
 
 @contextmanager
-def following(pipeline: Pipeline, spark: SparkSession, *names: str) -> Iterator[Following]:
-    """These followers, or all of them, are kept in sync meanwhile."""
-    running = Following(pipeline, spark, names or select_followers(pipeline.settings, ()))
+def started(pipeline: Pipeline, spark: SparkSession, *names: str) -> Iterator[Following]:
+    """These followers are kept in sync meanwhile, unless that fails, which is noted only."""
+    running = Following(pipeline, spark, names)
     running.start()
     try:
         yield running
     finally:
         running.end()
+
+
+@contextmanager
+def following(pipeline: Pipeline, spark: SparkSession, *names: str) -> Iterator[Following]:
+    """These followers, or all of them, are kept in sync meanwhile."""
+    with started(pipeline, spark, *(names or select_followers(pipeline.settings, ()))) as running:
+        yield running
     if running.failure:
         raise AssertionError(running.said[-5:]) from running.failure
