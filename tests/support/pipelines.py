@@ -77,6 +77,12 @@ def quicker(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(name, value)
 
 
+def expect_no_kafka(patched: pytest.MonkeyPatch) -> None:
+    """A request that a Kafka does not answer is given up after a second, where a user's is after ten."""
+    for module in ("connection", "partitions", "topics"):
+        patched.setattr(f"cdc.log.clients.{module}.REQUEST_SECONDS", 1.0)
+
+
 @pytest.fixture
 def make_pipeline(servers: Servers, tmp_path: Path, quicker: None) -> Iterator[MakePipeline]:
     """Makes pipelines on databases of their own; takes connector, slot and database away afterwards.

@@ -1,7 +1,6 @@
 """A server goes away and comes back during `cdc follow`: followers wait, say so, and end equal."""
 
 import random
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -10,76 +9,85 @@ from pyspark.sql import SparkSession
 
 from cdc.core.errors import UnreachableError
 from cdc.local.endpoints import Service
-from tests.support.cdc_inprocess import Following, catch_up, following, lend_bootstrapped, problems, verify
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.cdc_inprocess import Following, bootstrap, catch_up, following, problems, verify
+from tests.support.pipelines import MakePipeline, Pipeline, expect_no_kafka
 from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 
 pytestmark = pytest.mark.timeout(1800)
+BESIDE = "lake-beside"
+"""The name of the other pipeline's follower."""
+THINGS = ("CREATE TABLE things (id int PRIMARY KEY)", "INSERT INTO things VALUES (1)")
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looks and tries follow each other faster, and a part counts as gone sooner, than at a user's."""
+    monkeypatch.setattr("cdc.run.follow.follow.LOOK_SECONDS", 0.5)
+    monkeypatch.setattr("cdc.run.follow.capture_monitor.SILENT_SECONDS", 1.0)
+    monkeypatch.setattr("cdc.run.follow.streams.LONGEST_WAIT_SECONDS", 2.0)
 
 
 def is_missed(pipeline: Pipeline, part: str) -> bool:
     return any(part in problem for problem in problems(pipeline))
 
 
-@pytest.fixture
-def pipeline(
-    left: list[Pipeline], make_shared_pipeline: MakePipeline, quicker: None, spark: SparkSession
-) -> Iterator[Pipeline]:
-    """Two tables that all follow; each test ends with all parts up."""
-    yield from lend_bootstrapped(left, spark, lambda: make_shared_pipeline(*SCHEMA, tables=(ORDERS, ITEMS)))
+def test_followers_outlast_every_part(make_pipeline: MakePipeline, impatient: None, spark: SparkSession) -> None:
+    """One part after the other is down until it is missed; Postgres is the last, with all sessions.
 
-
-def test_catch_up_gives_up_after_retries(
-    pipeline: Pipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("cdc.run.follow.follow.LOOK_SECONDS", 0.5)
-    monkeypatch.setattr("cdc.run.follow.capture_monitor.SILENT_SECONDS", 1.0)
-    with pipeline.servers.without(Service.CONNECT):
-        Workload(pipeline.connection, random.Random(5)).write(5)
-        with pytest.raises(UnreachableError, match=r"Kafka Connect \S+ does not answer"):
-            catch_up(pipeline, spark)
-    catch_up(pipeline, spark)
-    assert verify(pipeline, spark).is_equal
-
-
-def test_follow_started_without_kafka_waits_for_it(pipeline: Pipeline, spark: SparkSession) -> None:
-    with ExitStack() as kafka:
-        kafka.enter_context(pipeline.servers.without(Service.KAFKA))
-        with following(pipeline, spark, "lake") as running:
-            running.wait_for("trying again")
-            kafka.close()
-            Workload(pipeline.connection, random.Random(4), fresh=2_000_000).write(5)
-            running.wait_for("lake: ")
-    catch_up(pipeline, spark)
-    assert verify(pipeline, spark).is_equal
-
-
-def test_followers_outlast_every_part(pipeline: Pipeline, spark: SparkSession) -> None:
-    work, servers = Workload(pipeline.connection, random.Random(3), fresh=3_000_000), pipeline.servers
+    Beside the followers that run all the time, another pipeline meets the same outages at its start.
+    """
+    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS))
+    beside = make_pipeline(*THINGS, tables=("public.things",), lake_only=True)
+    # one session has a query of a name once
+    beside.configure("  lake:\n", f"  {BESIDE}:\n")
+    bootstrap(pipeline, spark)
+    bootstrap(beside, spark)
+    work = Workload(pipeline.connection, random.Random(3))
     with following(pipeline, spark) as running:
         work.write(20)
         running.wait_for("lake: ")
-        take_parts_away(pipeline, work, running)
+        take_kafka_away(pipeline, beside, work, running, spark)
+        take_connect_away(pipeline, beside, work, running, spark)
+        with pipeline.servers.without(Service.SEARCH):
+            work.write(20)
+            running.wait_for("search: OpenSearch")
+        with pipeline.servers.without(Service.POSTGRES):
+            running.wait_for("capture: Postgres")
+            assert is_missed(pipeline, "Postgres")
         running.wait_for("capture: runs again")
-        with servers.connect(pipeline.settings.source.dbname) as again:
+        with pipeline.servers.connect(pipeline.settings.source.dbname) as again:
             replace(work, connection=again).write(20)
         assert verify(pipeline, spark).is_equal, running.said
 
 
-def take_parts_away(pipeline: Pipeline, work: Workload, running: Following) -> None:
-    """One part after the other is down until it is missed; Postgres is the last, with the session of `work`."""
-    servers = pipeline.servers
-    with servers.without(Service.KAFKA):
+def take_kafka_away(
+    pipeline: Pipeline, beside: Pipeline, work: Workload, running: Following, spark: SparkSession
+) -> None:
+    """A follow that starts meanwhile waits for it."""
+    with ExitStack() as kafka:
+        kafka.enter_context(pipeline.servers.without(Service.KAFKA))
+        with following(beside, spark) as started:
+            work.write(20)
+            for each in (running, started):
+                each.wait_for("trying again")
+            with pytest.MonkeyPatch.context() as patched:
+                expect_no_kafka(patched)
+                assert is_missed(pipeline, "Kafka")
+            kafka.close()
+            beside.run("INSERT INTO things VALUES (2)")
+            started.wait_for(f"{BESIDE}: ")
+
+
+def take_connect_away(
+    pipeline: Pipeline, beside: Pipeline, work: Workload, running: Following, spark: SparkSession
+) -> None:
+    """A follow until it has caught up gives up after retries."""
+    with pipeline.servers.without(Service.CONNECT):
         work.write(20)
-        running.wait_for("trying again")
-        assert is_missed(pipeline, "Kafka")
-    with servers.without(Service.CONNECT):
-        work.write(20)
+        beside.run("INSERT INTO things VALUES (3)")
         running.wait_for("capture: Kafka Connect")
         assert is_missed(pipeline, "Kafka Connect")
-    with servers.without(Service.SEARCH):
-        work.write(20)
-        running.wait_for("search: OpenSearch")
-    with servers.without(Service.POSTGRES):
-        running.wait_for("capture: Postgres")
-        assert is_missed(pipeline, "Postgres")
+        with pytest.raises(UnreachableError, match=r"Kafka Connect \S+ does not answer"):
+            catch_up(beside, spark)
+    catch_up(beside, spark)
+    assert verify(beside, spark).is_equal
