@@ -1,4 +1,4 @@
-"""A source restored from a backup, and a log that loses its end, on servers of the test's own."""
+"""A source restored from a backup, and a log that loses its end."""
 
 import subprocess
 from collections.abc import Iterator
@@ -8,22 +8,20 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc.config.init import TemplateValues, template
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.capture.connector import halt
 from cdc.connect.source.heartbeat import heartbeat_table
 from cdc.core.errors import HistoryLostError
 from cdc.local.endpoints import Service
-from cdc.local.services import down, up, wipe
+from cdc.local.services import down, up
 from cdc.local.state_dir import Home
 from cdc.log.names import change_topic, transaction_topic
 from cdc.run.pipeline import delta_follower
 from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, problems, recapture_all, verify
-from tests.support.pipelines import Pipeline
+from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.servers_fixture import Servers
 from tests.support.waiting import until
 
-PARTS = {Service.POSTGRES, Service.KAFKA, Service.CONNECT}
 NAMES = ("things", "refused", "unlisted")
 SCHEMA = tuple(
     statement
@@ -40,36 +38,21 @@ LOST, REPEATED = 400, 60
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
-    """Where the parts of this module run."""
-    found = Home(tmp_path_factory.mktemp("restored") / ".cdc")
-    yield found
-    down(found)
-    wipe(found)
+def servers(local_servers: Servers) -> Servers:
+    """Parts whose files can be damaged."""
+    return local_servers
 
 
 @pytest.fixture(scope="module")
-def made(home: Home, spark: SparkSession) -> Pipeline:
-    """A pipeline on parts of its own, followed by a lake; each test ends with it recaptured."""
-    found = up(home, PARTS)
-    password = found.postgres_password.read()
-    values = TemplateValues(
-        host=found.postgres_host,
-        port=found.postgres_port,
-        dbname="postgres",
-        user=found.postgres_user,
-        password="${env:CDC_TEST_PASSWORD}",
-        bootstrap=found.kafka_bootstrap,
-        connect_url=found.connect_reference,
-        tables=tuple(f"public.{name}" for name in NAMES),
-    )
-    text = template(values)
-    config = home.path.parent / "cdc.yaml"
-    config.write_text(text[: text.index("  search:\n")])
-    servers = Servers(values, password, lambda part: down(home, {part}), lambda part: up(home, {part}))
-    pipeline = Pipeline(config, servers, servers.connect(), {"CDC_TEST_PASSWORD": password})
-    pipeline.run(*SCHEMA)
-    pipeline.connection.close()
+def home(servers: Servers) -> Home:
+    assert servers.home
+    return servers.home
+
+
+@pytest.fixture(scope="module")
+def made(make_shared_pipeline: MakePipeline, spark: SparkSession) -> Pipeline:
+    """A pipeline on the parts of this room, followed by a lake; each test ends with it recaptured."""
+    pipeline = make_shared_pipeline(*SCHEMA, tables=tuple(f"public.{name}" for name in NAMES), lake_only=True)
     bootstrap(pipeline, spark)
     return pipeline
 
@@ -77,7 +60,7 @@ def made(home: Home, spark: SparkSession) -> Pipeline:
 @pytest.fixture
 def pipeline(made: Pipeline, quicker: None, spark: SparkSession) -> Iterator[Pipeline]:
     """The same with a session that no server took away, and some changes applied."""
-    found = replace(made, connection=made.servers.connect())
+    found = replace(made, connection=session_on(made))
     found.run("UPDATE things SET total = total + 1 WHERE id < 5")
     catch_up(found, spark)
     yield found
@@ -177,7 +160,8 @@ def test_log_that_lost_its_end_is_reported(pipeline: Pipeline, home: Home, spark
     pipeline.run("DELETE FROM things WHERE id = 8")
     end = pipeline.connection.execute("SELECT pg_current_wal_lsn()::text").fetchone()
     assert end is not None
-    confirmed = f"SELECT confirmed_flush_lsn >= '{end[0]}' FROM pg_replication_slots"
+    slots = "pg_replication_slots WHERE database = current_database()"
+    confirmed = f"SELECT confirmed_flush_lsn >= '{end[0]}' FROM {slots}"
     until(lambda: pipeline.connection.execute(confirmed.encode()).fetchone() == (True,), "the log has it")
     down(home, {Service.CONNECT})
     down(home, {Service.KAFKA})
@@ -193,4 +177,4 @@ def test_log_that_lost_its_end_is_reported(pipeline: Pipeline, home: Home, spark
 
 def session_on(pipeline: Pipeline) -> "psycopg.Connection[tuple[object, ...]]":
     """A session of its own: the pipeline's went with the server."""
-    return pipeline.servers.connect()
+    return pipeline.servers.connect(pipeline.settings.source.dbname)
