@@ -5,22 +5,27 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
+from pyspark.sql import SparkSession
 
+from cdc.__main__ import main
 from cdc.demo.flights.data import PACKAGE, data_files, open_csv
 from cdc.local.services import Home, down, endpoints, wipe
+from tests.support.cdc_inprocess import lend_session
 from tests.support.cdc_subprocess import LIMIT_SECONDS, ROOT
 from tests.support.further import further
+from tests.support.waiting import until
 from tests.unit.pages.test_readme import walkthrough
 
 RACE = ("demo", "race", "--json", "--pairs", "200", "--seed", "11")
 WALK = ("up", "init", "config", "bootstrap", "follow", "status", "verify")
+STARTING = ("up", "bootstrap", "follow")
+"""Verbs that are tried as processes of their own; the others run in this one."""
 MINUTES = 60
 FLIGHTS = 336_776
 
@@ -83,25 +88,51 @@ def cdc(place: Place, *arguments: str, code: int = 0) -> subprocess.CompletedPro
     return ended
 
 
-def ran(place: Place, *arguments: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(cdc(place, *arguments).stdout)
-    return found
+RunHere = Callable[..., str]
 
 
-def test_readme_walkthrough_works(place: Place) -> None:
+@pytest.fixture
+def run_here(
+    place: Place, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> RunHere:
+    """Runs a verb in the place by this process, with the one Spark session of the tests; what it printed."""
+    monkeypatch.chdir(place.folder)
+    monkeypatch.syspath_prepend(place.modules.split(":")[0])
+    lend_session(spark, monkeypatch)
+
+    def run(*arguments: str) -> str:
+        code, said = main(arguments), capsys.readouterr()
+        assert code == 0, (arguments, said)
+        return said.out
+
+    return run
+
+
+def test_readme_walkthrough_works(place: Place, run_here: RunHere) -> None:
     commands = walkthrough()
     assert tuple(command[0] for command in commands) == WALK
     for command in commands:
         if command[0] == "follow":
-            following = subprocess.Popen(
-                [sys.executable, "-m", "cdc", *command], cwd=place.folder, env=place.environment()
-            )
-            continue
-        cdc(place, *command)
+            following = start_following(place, command)
+        elif command[0] in STARTING:
+            cdc(place, *command)
+        else:
+            run_here(*command)
         if command[0] == "up":
             make_orders(place)
     following.send_signal(signal.SIGINT)
     assert following.wait(LIMIT_SECONDS) == 0
+
+
+def start_following(place: Place, command: Sequence[str]) -> "subprocess.Popen[bytes]":
+    """Start a verb that goes on, and return when it follows."""
+    said = place.folder / "follow.said"
+    with said.open("wb") as file:
+        words = [sys.executable, "-m", "cdc", *command]
+        started = subprocess.Popen(words, cwd=place.folder, env=place.environment(), stderr=file)
+    until(lambda: "following: " in said.read_text() or started.poll() is not None, "it follows")
+    assert started.poll() is None, said.read_text()
+    return started
 
 
 def make_orders(place: Place) -> None:
@@ -111,8 +142,8 @@ def make_orders(place: Place) -> None:
         connection.execute("INSERT INTO orders SELECT g, g * 1.5 FROM generate_series(1, 100) g")
 
 
-def test_dual_writes_diverge_and_the_log_does_not(place: Place) -> None:
-    found = ran(place, *RACE)
+def test_dual_writes_diverge_and_the_log_does_not(run_here: RunHere) -> None:
+    found = json.loads(run_here(*RACE))
     assert found.keys() == {"pairs", "dual_write_diverged", "partial_failure_diverged", "cdc_diverged", "seed"}
     assert (found["pairs"], found["seed"], found["cdc_diverged"]) == (200, 11, 0)
     assert 2 <= found["dual_write_diverged"] <= 200
@@ -129,7 +160,7 @@ def test_second_race_reuses_its_pipeline(place: Place) -> None:
 
 
 def test_the_demo_proves_its_followers_equal(place: Place) -> None:
-    found = ran(place, "demo", "--json", "--changes", "500", "--seed", "3")
+    found = json.loads(cdc(place, "demo", "--json", "--changes", "500", "--seed", "3").stdout)
     assert found["equal"] is True
     assert set(found["verify"]["followers"]) == {"lake", "search", "latest"}
     assert found["rows_loaded"]["flights"] == place.flights
@@ -137,7 +168,7 @@ def test_the_demo_proves_its_followers_equal(place: Place) -> None:
     assert found["rolled_back"] > 0
 
 
-def test_second_demo_reuses_its_pipeline_and_leaves_nothing_running(place: Place) -> None:
-    found = ran(place, "demo", "--json", "--changes", "200", "--seed", "3", "--down")
+def test_second_demo_reuses_its_pipeline_and_leaves_nothing_running(run_here: RunHere) -> None:
+    found = json.loads(run_here("demo", "--json", "--changes", "200", "--seed", "3", "--down"))
     assert (found["equal"], found["rows_loaded"], found["rows_copied"]) == (True, {}, {})
-    assert {each["running"] for each in json.loads(cdc(place, "parts", "--json").stdout)} == {False}
+    assert {each["running"] for each in json.loads(run_here("parts", "--json"))} == {False}
