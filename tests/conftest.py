@@ -14,6 +14,7 @@ from tests.support.examples import load_profile
 from tests.support.further import deselect_further, pytest_addoption, pytest_terminal_summary, pytest_testnodedown
 from tests.support.object_store_fixture import s3_server
 from tests.support.pipelines import left, make_pipeline, make_shared_pipeline, quicker
+from tests.support.quick_spark import QUICK
 from tests.support.scheduling import pytest_xdist_make_scheduler
 from tests.support.servers_fixture import kafka_bootstrap, own_servers, pytest_unconfigure, search_url, servers
 
@@ -41,14 +42,6 @@ __all__ = [
     "servers",
 ]
 
-
-QUICK = {
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.adaptive.enabled": "false",
-}
-"""Frames of some rows: to compile what reads them takes longer than to read them."""
 
 USUAL_LIMIT = 900.0
 """Seconds, as in pyproject.toml."""

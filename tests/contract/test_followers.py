@@ -42,7 +42,7 @@ def start(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """Makes harnesses of one kind, each on new storage.
 
     An object store is the same follower on another storage, which `unit/lake/storage` tries, and all of the path
-    `servers/test_object_store.py`.
+    `servers/cluster/test_object_store.py`.
     """
     if request.param == "memory":
         yield MemoryHarness

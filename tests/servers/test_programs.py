@@ -2,10 +2,7 @@
 
 import os
 import random
-import subprocess
-import sys
 import threading
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -25,11 +22,9 @@ from cdc.core.position import parse_lsn
 from cdc.core.table import TableName
 from cdc.run.pipeline import delta_follower
 from cdc.run.read.cuts import LakeCut
-from cdc.run.toolkit_archive import build_archive
 from cdc.sinks.opensearch.layout import index_name
 from cdc.sinks.search.settings import SearchSettings
 from tests.support.cdc_inprocess import bootstrap, catch_up, following
-from tests.support.cluster_fixture import Cluster
 from tests.support.pipelines import NO_BLANK, MakePipeline, Pipeline
 from tests.support.waiting import until
 
@@ -156,52 +151,6 @@ def test_clients_read_their_own_writes(
         cdc.wait(token, "nobody", config=pipeline.config)
 
 
-PAGES = ("home", "search", "cart")
-
-
-def click(pipeline: Pipeline, numbers: range, counts: Counter[tuple[datetime, str]]) -> None:
-    """Clicks of ten seconds each, all in order of time; some are corrected or taken back later."""
-    for number in numbers:
-        at, page = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=10 * number), PAGES[number % 3]
-        pipeline.connection.execute("INSERT INTO clicks VALUES (%s, %s, %s, %s)", (number, at, page, "x" * 5000))
-        counts[at.replace(second=0, tzinfo=None), page] += 1
-    pipeline.run("UPDATE clicks SET page = 'none' WHERE id % 7 = 1", "DELETE FROM clicks WHERE id % 11 = 5")
-
-
-def run_job(pipeline: Pipeline, cluster: Cluster, folder: Path) -> Counter[tuple[datetime, str]]:
-    """The clicks a minute that the job has given so far; its workers have the toolkit from nowhere but from it."""
-    arguments = (cluster.master, str(pipeline.config), str(folder), str(build_archive(folder)))
-    command = [sys.executable, "-m", "tests.support.clicks_job", *arguments]
-    environ = {**os.environ, **pipeline.environ, "PYSPARK_PYTHON": str(cluster.python)}
-    ended = subprocess.run(command, env=environ, check=False, capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr
-    rows = polars.read_parquet(folder / "windows" / "*.parquet").to_dicts()
-    assert len({(row["start"], row["page"]) for row in rows}) == len(rows), "a window is given twice"
-    return Counter({(row["start"].replace(tzinfo=None), row["page"]): row["count"] for row in rows})
-
-
-def test_a_job_of_ones_own_over_changes_goes_on_from_its_checkpoint(
-    make_pipeline: MakePipeline, spark: SparkSession, cluster: Cluster, tmp_path: Path
-) -> None:
-    """Clicks a minute, on the two workers of a cluster."""
-    clicks = "CREATE TABLE clicks (id int PRIMARY KEY, at timestamptz, page text, long text)"
-    pipeline = make_pipeline(clicks, tables=("public.clicks",), lake_only=True)
-    bootstrap(pipeline, spark)
-    expected, job = Counter[tuple[datetime, str]](), tmp_path / "job"
-    click(pipeline, range(300), expected)
-    # the log has everything then
-    catch_up(pipeline, spark)
-    first = run_job(pipeline, cluster, job)
-    assert first
-    assert first.items() <= expected.items()
-    click(pipeline, range(300, 600), expected)
-    catch_up(pipeline, spark)
-    second = run_job(pipeline, cluster, job)
-    assert len(first) < len(second)
-    closed = max(start for start, _ in second)
-    assert second == Counter({key: count for key, count in expected.items() if key[0] <= closed})
-
-
 def test_changes_behind_a_cut_are_all_that_its_rows_lack(
     make_pipeline: MakePipeline, spark: SparkSession, environ: Callable[[Pipeline], None], tmp_path: Path
 ) -> None:
@@ -297,14 +246,12 @@ def test_changes_of_a_table_that_was_copied_again(
 def copy_ahead_of_the_lake(pipeline: Pipeline, spark: SparkSession, job: Job) -> None:
     """Copy the table when the log has changes that the lake has not read; `job` reads them."""
     pipeline.run(*(f"UPDATE things SET text = 'b{n}' WHERE id = 1" for n in range(5)))
-    read = list[tuple[str, int]]()
-
-    def has_read() -> bool:
-        read.extend(job.run())
-        return len(read) >= 5
-
-    until(has_read, "the log has them", every=0.5)
-    assert read == [("update", 1)] * 5
+    job.rows.clear()
+    running = job.start(forever=True)
+    until(lambda: len(job.rows) >= 5, "the log has them")
+    running.processAllAvailable()
+    running.stop()
+    assert [(row["_change"], row["id"]) for row in job.rows] == [("update", 1)] * 5
     delta_follower(pipeline.settings).tables.stop({TableName.parse(THINGS): "it is altered"})
     with pytest.raises(PreconditionError, match=f"it is altered → .*`cdc bootstrap --again {THINGS}`"):
         cdc.changes(spark, THINGS, config=pipeline.config)

@@ -1,10 +1,11 @@
 """`cdc` as a process of its own, as a user runs it."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,14 +30,30 @@ def environment(pipeline: Pipeline) -> dict[str, str]:
 
 def cdc(pipeline: Pipeline, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a verb to its end."""
+    return _run(pipeline, command(pipeline, *arguments))
+
+
+def _run(pipeline: Pipeline, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command(pipeline, *arguments),
+        words,
         env=environment(pipeline),
         capture_output=True,
         text=True,
         timeout=LIMIT_SECONDS,
         check=False,
     )
+
+
+IN_TURN = """import json, sys
+from cdc.__main__ import main
+sys.exit(next((code for verb in json.loads(sys.argv[1]) if (code := main(verb))), 0))
+"""
+
+
+def cdc_in_turn(pipeline: Pipeline, *verbs: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run verbs one after the other in one process, with one Spark, until the first that fails."""
+    lines = [["--config", str(pipeline.config), *verb] for verb in verbs]
+    return _run(pipeline, [sys.executable, "-c", IN_TURN, json.dumps(lines)])
 
 
 @contextmanager

@@ -14,20 +14,30 @@ from pyspark.sql import functions as F
 
 import cdc
 from cdc.local.fetch.jars import spark_jars
+from tests.support.quick_spark import QUICK
 
 
-def run(master: str, config: str, folder: Path, archive: str) -> None:
-    builder = SparkSession.builder.master(master).appName("clicks").config("spark.sql.shuffle.partitions", "2")
-    shipped = {"spark.jars": ",".join(map(str, spark_jars())), "spark.submit.pyFiles": archive}
-    local = {"spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false", "spark.sql.session.timeZone": "UTC"}
-    for key, value in {**shipped, "spark.executor.memory": "512m", **local}.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+def count_clicks(spark: SparkSession, config: str | Path, folder: Path) -> None:
+    """Count what there is behind the job's checkpoint."""
     clicks = cdc.changes(spark, "public.clicks", config=config).where("_change = 'insert'")
     counts = clicks.withWatermark("at", "1 minute").groupBy(F.window("at", "1 minute"), "page").count()
     rows = counts.select("window.start", "page", "count")
     query = rows.writeStream.option("checkpointLocation", str(folder / "checkpoint")).format("parquet")
     query.outputMode("append").trigger(availableNow=True).start(str(folder / "windows")).awaitTermination()
+
+
+def open_session(master: str, archive: str) -> SparkSession:
+    builder = SparkSession.builder.master(master).appName("clicks")
+    shipped = {"spark.jars": ",".join(map(str, spark_jars())), "spark.submit.pyFiles": archive}
+    local = {"spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false", "spark.sql.session.timeZone": "UTC"}
+    for key, value in {**shipped, "spark.executor.memory": "512m", **local, **QUICK}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def run(master: str, config: str, folder: Path, archive: str) -> None:
+    spark = open_session(master, archive)
+    count_clicks(spark, config, folder)
     spark.stop()
 
 

@@ -1,23 +1,25 @@
 """A Spark cluster for tests: a standalone one, started from the same pyspark, whose workers have no toolkit."""
 
 import os
-import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import STDOUT
+from typing import Any, Final
 
 import httpx
-import psutil
-import pyspark
 import pytest
+from pyspark.java_gateway import launch_gateway
 
 from cdc.local.servers.java import find_java
 from tests.support.ports import free_ports
 from tests.support.waiting import until
 from tests.support.worker_python import make_worker_python
 
-HOME = Path(pyspark.__file__).parent
-MASTER, WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
+HOST: Final = "127.0.0.1"
+CORES, MEBIBYTES = 1, 1024
+"""What each worker offers."""
 
 
 @dataclass(frozen=True)
@@ -28,49 +30,52 @@ class Cluster:
     python: Path
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    """A master and two workers of one core each."""
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A master and two workers of one core each, for all tests of `tests/servers/cluster`.
+
+    They share one Java. What they run for an application, the executors and the workers' Python, are processes.
+    """
     find_java()
-    here = ("--host", "127.0.0.1")
+    folder = tmp_path_factory.mktemp("cluster")
     port, web = free_ports(2)
-    master = f"spark://127.0.0.1:{port}"
-    page = f"http://127.0.0.1:{web}/json/"
-    processes = [_spark(tmp_path, MASTER, *here, "--port", str(port), "--webui-port", str(web))]
-    try:
-        until(lambda: _answers(page), "the master answers")
-        for name in ("one", "two"):
-            small = ("--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(tmp_path / name))
-            processes.append(_spark(tmp_path, WORKER, *here, *small, master))
-        until(lambda: httpx.get(page).json()["aliveworkers"] == 2, "its workers are there")
-        yield Cluster(master, make_worker_python(tmp_path / "python"))
-    finally:
-        for process in reversed(processes):
-            _end(process)
-
-
-def _spark(folder: Path, *arguments: str) -> psutil.Popen:
-    # nothing by which Python would find this checkout
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    environment |= {"SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": "127.0.0.1"}
-    with (folder / f"{arguments[0].rsplit('.', 1)[-1]}.log").open("a") as log:
-        return psutil.Popen(
-            [str(HOME / "bin" / "spark-class"), *arguments],
-            env=environment,
-            cwd=folder,
-            stdout=log,
-            stderr=subprocess.STDOUT,
+    master, page = f"spark://{HOST}:{port}", f"http://{HOST}:{web}/json/"
+    with _java(folder / "log") as gateway, ExitStack() as running:
+        jvm = gateway.jvm
+        started = jvm.org.apache.spark.deploy.master.Master.startRpcEnvAndEndpoint(
+            HOST, port, web, jvm.org.apache.spark.SparkConf()
         )
+        running.callback(started._1().shutdown)
+        # workers end first: one without its master would end all of this Java
+        for number, name in enumerate(("one", "two")):
+            running.callback(_start_worker(gateway, master, number, folder / name).shutdown)
+        until(lambda: httpx.get(page).json()["aliveworkers"] == 2, "its workers are there")
+        yield Cluster(master, make_worker_python(folder / "python"))
 
 
-def _answers(page: str) -> bool:
+def _start_worker(gateway: Any, master: str, number: int, folder: Path) -> Any:
+    """Start a worker with a folder of its own; returns what it listens with."""
+    jvm = gateway.jvm
+    masters, option = gateway.new_array(jvm.java.lang.String, 1), jvm.scala.Option
+    masters[0] = master
+    offer = (HOST, 0, 0, CORES, MEBIBYTES)
+    return jvm.org.apache.spark.deploy.worker.Worker.startRpcEnvAndEndpoint(
+        *offer, masters, str(folder), option.apply(number), jvm.org.apache.spark.SparkConf(), option.empty()
+    )
+
+
+@contextmanager
+def _java(log: Path) -> Iterator[Any]:
+    """A Java with Spark's classes, and with nothing in its environment by which Python would find this checkout."""
+    with pytest.MonkeyPatch.context() as patched, log.open("a") as file:
+        for name in [each for each in os.environ if each.startswith("PYTHON")]:
+            patched.delenv(name)
+        patched.setenv("SPARK_LOCAL_IP", HOST)
+        told = {"stdout": file, "stderr": STDOUT, "cwd": log.parent}
+        gateway = launch_gateway(popen_kwargs=told)  # type: ignore[no-untyped-call]
     try:
-        return httpx.get(page).is_success
-    except httpx.TransportError:
-        return False
-
-
-def _end(process: psutil.Popen) -> None:
-    for each in (*process.children(recursive=True), process):
-        each.terminate()
-    process.wait(60)
+        yield gateway
+    finally:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(60)

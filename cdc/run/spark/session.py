@@ -92,8 +92,15 @@ class SessionOptions:
 
     @property
     def archive(self) -> ClassArchive | None:
-        """The archive of the classes that Java loads, on this machine alone."""
-        return None if self.workers else _class_archive(find_java(), self.jars)
+        """The archive of the classes that the session's Java loads; None where its jars cannot be on its class path."""
+        return _class_archive(find_java(), self.jars) if self.class_path else None
+
+    @property
+    def class_path(self) -> str | None:
+        """The jars as a class path of this machine, where the driver runs; None if one has a mark in it that separates
+        them."""
+        separated = [jar for jar in self.jars if _SEPARATORS & set(jar)]
+        return None if separated else ":".join(self.jars)
 
 
 def build(name: str, options: SessionOptions, conf: Mapping[str, str]) -> SparkSession:
@@ -148,13 +155,18 @@ def _this_machine(options: SessionOptions) -> dict[str, str]:
                 f"{path} has {marks} in it, which separates paths for Spark",
                 "set pipeline.state or CDC_CACHE to another folder",
             )
-    # on the class path from the start: only such classes can be archived
-    jars = {"spark.driver.extraClassPath": ":".join(options.jars)}
-    return {**LOCAL, **jars, **({"spark.local.dir": str(options.scratch)} if options.scratch else {})}
+    scratch = {"spark.local.dir": str(options.scratch)} if options.scratch else {}
+    return {**LOCAL, **_on_class_path(options), **scratch}
+
+
+def _on_class_path(options: SessionOptions) -> dict[str, str]:
+    # from the start: only such classes can be archived
+    return {"spark.driver.extraClassPath": options.class_path} if options.class_path else {}
 
 
 def _cluster(options: SessionOptions, workers: Workers) -> dict[str, str]:
     return {
+        **_on_class_path(options),
         # as URLs: a path may have what means something else in a list of them
         "spark.jars": ",".join(Path(jar).as_uri() for jar in options.jars),
         "spark.submit.pyFiles": workers.toolkit.as_uri(),

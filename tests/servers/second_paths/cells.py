@@ -39,8 +39,8 @@ class Runs:
 
 BY: Final[dict[str, Runs]] = {
     "here": Runs("servers/second_paths/test_second_paths.py", "test_every_feature_holds_after"),
-    "store": Runs("servers/test_object_store.py", "test_copied_followed_killed_and_verified"),
-    "job": Runs("servers/test_programs.py", "test_a_job_of_ones_own_over_changes_goes_on_from_its_checkpoint"),
+    "store": Runs("servers/cluster/test_object_store.py", "test_copied_followed_killed_and_verified"),
+    "job": Runs("servers/cluster/test_own_job.py", "test_a_job_of_ones_own_over_changes_goes_on_from_its_checkpoint"),
 }
 ALWAYS: Final = ("blank_in_the_path",)
 """What holds for the shared pipeline all the time."""

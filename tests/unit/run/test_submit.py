@@ -12,6 +12,7 @@ from cdc.config.init import TemplateValues, template
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import ConfigurationError
 from cdc.run.spark.java_process import own_environment
+from cdc.run.spark.session import assemble_conf
 from cdc.run.submit import Submission, write_command
 
 SPARK = (
@@ -52,6 +53,7 @@ def test_a_local_master_listens_on_loopback(tmp_path: Path) -> None:
     [
         ("local[2]", "spark.driver.extraJavaOptions", "-Dcdc.spark.log=", "-Dmine=1"),
         ("local[2]", "spark.driver.extraClassPath", "delta-spark", "/my.jar"),
+        ("spark://h:1", "spark.driver.extraClassPath", "delta-spark", "/my.jar"),
         ("spark://h:1", "spark.jars", "delta-spark", "/my.jar"),
         ("spark://h:1", "spark.submit.pyFiles", "cdc-toolkit.zip", "/my.zip"),
     ],
@@ -70,6 +72,16 @@ def test_options_of_java_are_quoted(tmp_path: Path) -> None:
     assert f"-Dcdc.spark.log={log}" in shlex.split(options)
     # a percent sign begins something in a pattern
     assert f"-Dcdc.spark.logs={log}".replace("%", "%%") in shlex.split(options)
+
+
+def test_a_clusters_driver_reads_its_classes_from_an_archive_if_its_paths_allow_it(tmp_path: Path) -> None:
+    """It runs on this machine, with the class path of a session here, of which no path may have a colon or comma."""
+    here = Submission.of(settings_with(tmp_path / "shop", SPARK), "spark://10.0.0.1:7077", []).options
+    local = replace(here, master="local[2]", workers=None)
+    assert here.archive == local.archive
+    odd = replace(here, jars=[*here.jars, "/my,own:jars/a.jar"])
+    assert (odd.archive, odd.class_path) == (None, None)
+    assert "spark.driver.extraClassPath" not in assemble_conf(odd, {}, odd.archive)
 
 
 @pytest.mark.parametrize("master", ["spark://h:1", "yarn", "k8s://h", "local-cluster[2,1,1024]"])

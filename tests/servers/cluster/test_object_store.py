@@ -21,12 +21,13 @@ from cdc.run.pipeline import lake_of, select_followers
 from cdc.sinks.lake.metadata.cuts import Cuts
 from cdc.sinks.lake.settings import SCHEME
 from tests.servers.second_paths.everything import Column, check_changes
-from tests.support.cdc_inprocess import bootstrap
-from tests.support.cdc_subprocess import cdc, started
+from tests.support.cdc_inprocess import bootstrap, catch_up, verify
+from tests.support.cdc_subprocess import cdc_in_turn, started
 from tests.support.cluster_fixture import Cluster
 from tests.support.kill_points import Commits, kill, writes
-from tests.support.object_store_fixture import KEY, SECRET, S3Server, delta_rs_options
+from tests.support.object_store_fixture import KEY, SECRET, S3Server, delta_rs_options, reach
 from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.quick_spark import QUICK_BLOCK
 from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 
 pytestmark = pytest.mark.timeout(1800)
@@ -77,7 +78,8 @@ def derive(pipeline: Pipeline) -> None:
 def move_to(cluster: Cluster, pipeline: Pipeline) -> None:
     """Let a cluster do all further work, by settings of which one is a secret."""
     pipeline.configure("master: local[2]", f"master: {cluster.master}\n  python: {cluster.python}")
-    pipeline.configure("conf: {}", "conf:\n    spark.hadoop.fs.azure.account.key.ours: ${env:CDC_TEST_LAKE_SECRET}")
+    secret = "    spark.hadoop.fs.azure.account.key.ours: ${env:CDC_TEST_LAKE_SECRET}\n"
+    pipeline.configure("conf: {}\n", f"conf:\n{QUICK_BLOCK}{secret}")
 
 
 def on_store(pipeline: Pipeline, server: S3Server) -> Path:
@@ -117,7 +119,7 @@ def test_copied_followed_killed_and_verified(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The last part is followed on a cluster, whose executors have the keys from nowhere but their tasks."""
+    """The last part is on a cluster, whose executors have the keys from nowhere but their tasks."""
     pipeline = make_pipeline(*SCHEMA, *STATEMENTS, tables=(ORDERS, ITEMS), lake_only=True, folder_name=ODD_NAME)
     lake = on_store(pipeline, s3_server)
     bootstrap(pipeline, spark)
@@ -125,24 +127,31 @@ def test_copied_followed_killed_and_verified(
     with writes(work, CHANGES):
         kill(pipeline, "follow", "a table has a new commit", Commits(lake / "public/orders"))
     work.write(100)
+    # the session of the tests is no pipeline's own, which is told of its store
+    reach(spark, s3_server.access)
+    catch_up(pipeline, spark)
     pipeline.set_environ(monkeypatch)
     cut = programs.cut(ORDERS, config=pipeline.config)
     derive(pipeline)
     move_to(cluster, pipeline)
-    joined = cdc(pipeline, "bootstrap")
-    assert joined.returncode == 0, joined.stdout + joined.stderr
+    join(pipeline)
     work.write(100)
     token = programs.token(pipeline.connection)
     submit(pipeline)
-    # as a command: its session, not the tests', is told of the store; the workers compare
-    ended = cdc(pipeline, "verify", "--json")
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert json.loads(ended.stdout)["equal"], ended.stdout
     wait_everywhere(pipeline, token)
+    assert verify(pipeline, spark).is_equal
     options = delta_rs_options(s3_server.access)
     check_changes(pipeline, spark, cut, Column(ORDERS, "customer"), tmp_path / "changes", options)
     check_readers(pipeline, s3_server)
     check_secrets(pipeline, lake)
+
+
+def join(pipeline: Pipeline) -> None:
+    """What is new joins on the cluster, whose workers then compare a table that was there before."""
+    ended = cdc_in_turn(pipeline, ["bootstrap"], ["verify", "--json", "--table", ITEMS])
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    compared = json.loads(ended.stdout.splitlines()[-1])
+    assert compared["equal"], compared
 
 
 def submit(pipeline: Pipeline) -> None:
