@@ -1,22 +1,27 @@
 """A secret in each place where one may stand: no verb shows it, here, to who lists processes, or to another user.
 
-The shell exports what users of other Sparks have in it, and the verbs take nothing of it. The job runs by `cdc submit`.
+The shell exports what users of other Sparks have in it, and the verbs take nothing of it: those that start a Spark,
+here the first copy, and `cdc submit` with the job.
 """
 
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
+from pyspark.sql import SparkSession
 
+from cdc.__main__ import main
 from cdc.local.endpoints import CONNECT_USER
 from cdc.local.state.passwords import password
-from tests.support.cdc_subprocess import LIMIT_SECONDS, Running, cdc, started
+from tests.support.cdc_inprocess import lend_session
+from tests.support.cdc_subprocess import LIMIT_SECONDS, Running, started
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.ports import free_port
+from tests.support.quick_spark import QUICK_BLOCK
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(1200)
@@ -43,7 +48,7 @@ def place_secrets(pipeline: Pipeline) -> None:
     pipeline.configure("${env:CDC_TEST_PASSWORD}", reference)
     url = values.search_url
     pipeline.configure(f"url: {url}\n", f"url: {url.replace('://', f'://me:{reference}@')}\n")
-    pipeline.configure("conf: {}", f"conf:\n    spark.hadoop.fs.azure.account.key.ours: {reference}")
+    pipeline.configure("conf: {}\n", f"conf:\n{QUICK_BLOCK}    spark.hadoop.fs.azure.account.key.ours: {reference}\n")
     if values.password_reference:
         text = pipeline.config.read_text()
         lines = [line for line in text.splitlines() if "password_reference" not in line]
@@ -77,22 +82,42 @@ def watch(pipeline: Pipeline, *arguments: str) -> str:
         return running.ended is not None
 
     with started(pipeline, *arguments) as running:
-        until(has_ended, "it ends", LIMIT_SECONDS, every=0.2)
+        until(has_ended, "it ends", LIMIT_SECONDS, every=0.5)
         assert running.ended == 0, running.said
         return running.said
+
+
+RunHere = Callable[..., str]
+
+
+@pytest.fixture
+def run_here(
+    pipeline: Pipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> RunHere:
+    """Runs a verb by this process, with the one Spark session of the tests; all that it said."""
+
+    def run(*words: str, code: int = 0) -> str:
+        with monkeypatch.context() as patched:
+            lend_session(spark, patched)
+            patched.setenv("CDC_TEST_WORD", WORD)
+            ended, said = main(["--config", str(pipeline.config), *words]), capsys.readouterr()
+        assert ended == code, said
+        return said.out + said.err
+
+    return run
 
 
 def files_of(folder: Path) -> Iterator[Path]:
     yield from (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
 
 
-def test_a_secret_is_shown_nowhere(pipeline: Pipeline) -> None:
+def test_a_secret_is_shown_nowhere(pipeline: Pipeline, run_here: RunHere) -> None:
     before = set(files_of(pipeline.config.parent))
     said = [watch(pipeline, "bootstrap")]
     pipeline.run("INSERT INTO things SELECT generate_series(101, 200)")
-    said += [watch(pipeline, "submit", "--until-caught-up"), watch(pipeline, "verify")]
-    said += [watch(pipeline, *words) for words in (("config", "check"), ("config", "render"), ("status", "--json"))]
-    said += refused_by_nobody(pipeline)
+    said += [watch(pipeline, "submit", "--until-caught-up")]
+    said += [run_here(*words) for words in (("verify",), ("config", "check"), ("config", "render"))]
+    said += [run_here("status", "--json"), refused_by_nobody(pipeline, run_here)]
     # the login of Connect stands in its URL
     home = pipeline.servers.home
     words = [WORD, *([password(home, CONNECT_USER).read()] if home else [])]
@@ -103,12 +128,11 @@ def test_a_secret_is_shown_nowhere(pipeline: Pipeline) -> None:
     assert [path for path in (*made, *logs) for word in words if word.encode() in path.read_bytes()] == []
 
 
-def refused_by_nobody(pipeline: Pipeline) -> list[str]:
+def refused_by_nobody(pipeline: Pipeline, run_here: RunHere) -> str:
     """What a verb says, with its traceback, where Connect does not answer."""
     connect = pipeline.servers.values.connect_url
     nobody = f"http://me:${{env:CDC_TEST_WORD}}@127.0.0.1:{free_port()}"
     pipeline.configure(connect, nobody)
-    ended = cdc(pipeline, "--debug", "bootstrap", "--again", "public.things")
+    said = run_here("--debug", "bootstrap", "--again", "public.things", code=4)
     pipeline.configure(nobody, connect)
-    assert ended.returncode == 4, ended.stderr
-    return [ended.stdout, ended.stderr]
+    return said
