@@ -1,7 +1,7 @@
 """Roles, databases and servers with unsuitable settings: our sessions override them, or report them."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -18,8 +18,7 @@ from cdc.connect.source import replication, sessions
 from cdc.local.services import Home, Service, down, up
 from cdc.snapshots import copy_reader as rows
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, verify
-from tests.support.cdc_subprocess import cdc
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.pipelines import MakePipeline, Pipeline, expect_no_kafka
 from tests.support.waiting import until
 
 TABLE = ("CREATE TABLE things (id int PRIMARY KEY, name text)", "INSERT INTO things VALUES (1, 'é')")
@@ -65,6 +64,23 @@ def odd_role(pipeline: Pipeline, settings: dict[str, str], password: str = ODD_P
         # what it owns goes with the database; no database is dropped while a role in use is asked for
         pipeline.connection.execute(sql.SQL("REASSIGN OWNED BY {} TO postgres").format(name))
         pipeline.connection.execute(sql.SQL("DROP ROLE {}").format(name))
+
+
+RefuseBootstrap = Callable[[Pipeline], str]
+
+
+@pytest.fixture
+def refusal_of_bootstrap(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RefuseBootstrap:
+    """Gives the only line that `cdc bootstrap` ends with."""
+
+    def bootstrap_refused(pipeline: Pipeline) -> str:
+        pipeline.set_environ(monkeypatch)
+        capsys.readouterr()
+        assert main(["--config", str(pipeline.config), "bootstrap"]) == 3
+        (line,) = capsys.readouterr().err.splitlines()
+        return line
+
+    return bootstrap_refused
 
 
 def test_every_timeout_of_the_server_is_known(make_pipeline: MakePipeline) -> None:
@@ -118,7 +134,7 @@ async def read_settings_of_a_reader(conninfo: str, snapshot: str, names: dict[st
 def test_role_with_settings_that_end_every_session(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     """The keeper's transaction lasts for as long as the connector takes to start, which is longer than any of these."""
     pipeline = make_pipeline(*TABLE, tables=("public.things",), lake_only=True)
-    pipeline.configure("  dbname:", "  heartbeat_seconds: 4\n  dbname:")
+    pipeline.configure("  dbname:", "  heartbeat_seconds: 2\n  dbname:")
     with odd_role(pipeline, HOSTILE):
         bootstrap(pipeline, spark)
         before = sessions_of_the_connector(pipeline)
@@ -149,7 +165,9 @@ def sessions_of_the_connector(pipeline: Pipeline) -> set[int]:
     return {row[0] for row in found}
 
 
-def test_database_in_latin1(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_database_in_latin1(
+    make_pipeline: MakePipeline, spark: SparkSession, refusal_of_bootstrap: RefuseBootstrap
+) -> None:
     latin1 = "ENCODING 'LATIN1' LOCALE_PROVIDER libc LOCALE 'C' TEMPLATE template0"
     pipeline = make_pipeline(
         'CREATE TABLE "Été" (id int PRIMARY KEY, "où" text, c char(3), j jsonb, a text[])',
@@ -171,7 +189,7 @@ def test_database_in_latin1(make_pipeline: MakePipeline, spark: SparkSession) ->
     )
 
 
-def test_database_without_an_encoding(make_pipeline: MakePipeline) -> None:
+def test_database_without_an_encoding(make_pipeline: MakePipeline, refusal_of_bootstrap: RefuseBootstrap) -> None:
     ascii = "ENCODING 'SQL_ASCII' LOCALE_PROVIDER libc LOCALE 'C' TEMPLATE template0"
     pipeline = make_pipeline(*TABLE, tables=("public.things",), made_with=ascii)
     name = pipeline.settings.source.dbname
@@ -204,6 +222,7 @@ def test_standby(
     found = up(home, {Service.POSTGRES})
     values = TemplateValues(port=found.postgres_port, dbname="postgres", user="postgres", tables=("public.things",))
     (tmp_path / "cdc.yaml").write_text(template(values))
+    expect_no_kafka(monkeypatch)
     monkeypatch.setenv("CDC_SOURCE_PASSWORD", found.postgres_password.read())
     told = (
         f"Postgres localhost:{found.postgres_port}/postgres is a standby: publications, heartbeats and the toolkit's"
@@ -214,11 +233,3 @@ def test_standby(
     assert main(["--config", str(tmp_path / "cdc.yaml"), "status"]) == 3
     said = capsys.readouterr()
     assert told in said.out + said.err
-
-
-def refusal_of_bootstrap(pipeline: Pipeline) -> str:
-    """The only line that `cdc bootstrap` ends with."""
-    ended = cdc(pipeline, "bootstrap")
-    assert ended.returncode == 3
-    (line,) = ended.stderr.splitlines()
-    return line
