@@ -12,7 +12,7 @@ from cdc.connect.source.connection import open_connection
 from cdc.connect.source.registration import read_registration
 from cdc.log.clients.topics import Admin, Topic
 from tests.support.cdc_subprocess import started
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.pipelines import MakePipeline, Pipeline, expect_no_kafka
 from tests.support.ports import free_port
 
 TABLE = "CREATE TABLE things (id int PRIMARY KEY, name text)"
@@ -252,7 +252,10 @@ def test_a_topic_that_is_not_ours(pipeline: Pipeline, run_bootstrap: RunBootstra
     assert nothing_was_made(pipeline)
 
 
-def test_kafka_does_not_answer(pipeline: Pipeline, run_bootstrap: RunBootstrap) -> None:
+def test_kafka_does_not_answer(
+    pipeline: Pipeline, run_bootstrap: RunBootstrap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expect_no_kafka(monkeypatch)
     pipeline.configure(pipeline.settings.log.bootstrap, f"127.0.0.1:{free_port()}")
     ended = run_bootstrap()
     assert ended.code == 4
