@@ -51,7 +51,7 @@ from cdc.run.tables import problems
 from cdc.run.tables.history_check import check_history
 from cdc.run.tables.schema_check import find_changed_choices
 from cdc.run.tables.selection import find_selected
-from cdc.run.trouble_log import open_trouble_log
+from cdc.run.trouble_log import trouble_log
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 
 
@@ -100,7 +100,7 @@ def bootstrap(
         _check_history(pipeline, connection)
         # before the lease: every step makes only missing parts, and two processes make the same ones
         registered = prepare_capture(pipeline, connection, tables, say)
-        with pipeline.leases.hold(COPIES):
+        with pipeline.leases.hold(COPIES), trouble_log(pipeline.state):
             # under the lease: another bootstrap may have finished the copies a moment ago
             pipeline.look_again()
             captured = [table.name for table in tables]
@@ -155,7 +155,6 @@ def _has_all_copies(pipeline: Pipeline, names: Sequence[TableName]) -> bool:
 def _copy_and_fill(
     context: CopyContext, tables: Sequence[Table], again: Sequence[TableName], optional: Set[TableName]
 ) -> BootstrapResult:
-    open_trouble_log(context.pipeline.state)
     follower = context.pipeline.lake_follower
     to_replace = [name for name in again if name in follower.bookmarks()]
     if to_replace:

@@ -30,6 +30,7 @@ from cdc.run.tables.column_notices import describe_text_columns
 from cdc.run.tables.history_check import check_history, check_log
 from cdc.run.tables.schema_check import find_changed_choices, find_unlogged_changes, read_followed_tables
 from cdc.run.tables.selection import find_new_tables
+from cdc.run.trouble_log import trouble_log
 
 LOOK_SECONDS = 10.0
 """Pause between two checks of the capture, the leases and Spark's Java."""
@@ -67,6 +68,7 @@ def follow(
         target = mark_source_end(pipeline) if until_caught_up else None
         monitor = CaptureMonitor(pipeline, target, say, stops, resyncs)
         context = FollowContext(target, say, stops, resyncs, reports, leases)
+        held.enter_context(trouble_log(pipeline.state))
         pipeline.start_spark()
         streams = ProcessStreams(pipeline, names, stopping, context)
         if pipeline.lake_name in names:

@@ -37,7 +37,6 @@ from cdc.run.scratch import open_scratch
 from cdc.run.shutdown import StopEvent
 from cdc.run.spark.errors import SparkEndedError
 from cdc.run.tables.history_check import require_position
-from cdc.run.trouble_log import open_trouble_log
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.follower import DeltaFollower
 from cdc.sinks.lake.metadata.cuts import Cuts
@@ -73,7 +72,6 @@ class ProcessStreams:
         stopping: threading.Event,
         context: FollowContext,
     ) -> None:
-        open_trouble_log(pipeline.state)
         self._pipeline = pipeline
         self._lake = pipeline.lake_name
         self._poll_seconds = choose_poll_seconds(rings=self._lake in names, on_store=pipeline.lake.access is not None)

@@ -19,7 +19,7 @@ from cdc.run.tables.history_check import require_position
 from cdc.run.tables.preflight import examine_tables, merge_refusals
 from cdc.run.tables.schema_check import find_different
 from cdc.run.tables.selection import list_followed, list_held_by
-from cdc.run.trouble_log import open_trouble_log
+from cdc.run.trouble_log import trouble_log
 from cdc.run.verify.catch_up import check_followed, wait_for_lsn, wait_for_tables
 from cdc.run.verify.history_comparison import compare_histories
 from cdc.run.verify.pinned_source import FollowerReader, PinnedSource, pin_source
@@ -56,10 +56,12 @@ def verify(
             positions = {name: reader.position for name, reader in _open_readers(pipeline, names).items()}
             check_followed(pipeline, positions, source.current_lsn(connection))
         pipeline.start_spark()
-        open_trouble_log(pipeline.state)
         followers = _open_readers(pipeline, names)
         to_compare = [table.name for table in now.fit]
-        with pin_source(pipeline, connection, to_compare, lake_position.log_start, max_keys) as pinned:
+        with (
+            trouble_log(pipeline.state),
+            pin_source(pipeline, connection, to_compare, lake_position.log_start, max_keys) as pinned,
+        ):
             report = _compare_followers(pipeline, followers, now, pinned, patience, check)
             if (lake := pipeline.lake_name) in names and pipeline.settings.histories:
                 report = report.with_further({lake: compare_histories(pipeline, max_keys, only)})
