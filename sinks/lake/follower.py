@@ -127,10 +127,10 @@ class DeltaFollower:
         lost = self.tables.stop_lost(before) if before else []
         # order: tables, cut, signal. A cut names existing versions only. After a kill, some tables are ahead of the
         # last cut, and the next run reaches to the furthest of them: no cut shows one table ahead of others
+        ids = {name: table.id for name, table in tables.items()}
         applied = self._applier.apply(batch, tables, position.end_offset)
-        stopped = {stop.name for stop in applied.stopped}
-        others = {name: table for name, table in tables.items() if name not in stopped}
-        # an older copy that somebody brings back has the older one's stop, and would be silent
+        # an older copy that somebody has brought back meanwhile has the older one's stop, and would be silent
+        others = {name: table for name, table in tables.items() if table.id != ids[name]}
         lost += self.tables.stop_put_back(others, position.lsn)
         self.cuts.add(self._cut(self.tables.without_stopped(tables), position, batch.ends.last.committed_ms), before)
         self._cache.announce_cut()

@@ -68,10 +68,8 @@ class StoppedTables:
     def add(self, stops: Sequence[StoppedTable]) -> None:
         """Store new stops, and those that now ask for a copy, or for another reason."""
         with self._lock:
-            known = {id: (stop.copy, stop.reason) for id, stop in self.by_id().items()}
-            if fresh := [
-                s for s in stops if s.table_id not in known or (s.copy and known[s.table_id] != (True, s.reason))
-            ]:
+            known = self.by_id()
+            if fresh := [stop for stop in stops if _says_more(stop, known.get(stop.table_id))]:
                 self._table.append([asdict(stop) for stop in fresh])
                 # another dict: threads may read the old one
                 self._cached = {**known, **{stop.table_id: stop for stop in fresh}}
