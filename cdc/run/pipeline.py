@@ -96,9 +96,6 @@ class Pipeline:
     @cached_property
     def views(self) -> ViewStore:
         """The views of the lake."""
-        return self.open_views()
-
-    def open_views(self) -> ViewStore:
         return ViewStore(self.lake, self.indexes)
 
     @cached_property
@@ -151,7 +148,7 @@ class Pipeline:
         return self._spark
 
     def look_again(self) -> None:
-        """Let what others have written since be seen: every part is opened anew when it is asked for."""
+        """Let what others have written since be seen: the parts that keep what they have read are opened anew."""
         self._close_fed()
         for part in ("lake_follower", "views"):
             self.__dict__.pop(part, None)

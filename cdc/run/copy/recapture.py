@@ -179,10 +179,8 @@ def _read_ordering_ends(pipeline: Pipeline) -> tuple[int, Offsets]:
     A source that was put back gives out its transaction ids again: older heartbeats may have those of new ones.
     """
     names = heartbeat_table(pipeline.settings.source).name, history_table(pipeline.settings.source).name
-    order, changes = (
-        transaction_topic(pipeline.settings.log.prefix),
-        [change_topic(pipeline.settings.log.prefix, name) for name in names],
-    )
+    prefix = pipeline.settings.log.prefix
+    order, changes = transaction_topic(prefix), [change_topic(prefix, name) for name in names]
     # including uncommitted messages: the new task ends the old one's open transaction, and writes behind it
     with pipeline.open_log(committed=False) as reader:
         ends = reader.end([order, *changes])

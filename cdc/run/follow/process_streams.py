@@ -39,7 +39,6 @@ from cdc.run.spark.errors import SparkEndedError
 from cdc.run.tables.history_check import require_position
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.follower import DeltaFollower
-from cdc.sinks.lake.metadata.cuts import Cuts
 
 Say = Callable[[str], None]
 ENDING = (RefusedError, SparkEndedError)
@@ -81,12 +80,8 @@ class ProcessStreams:
         # without a stream behind the lake in this process, recent changes would be kept for nobody
         self._recent = ChangeCache() if set(names) - {self._lake} else ChangeCache(0)
 
-    @property
-    def resync(self) -> Callable[[Collection[TableName]], ResyncResult]:
-        """Copies tables beside the streams."""
-        return self._resync
-
-    def _resync(self, names: Collection[TableName]) -> ResyncResult:
+    def resync(self, names: Collection[TableName]) -> ResyncResult:
+        """Copy tables beside the streams."""
         # in a thread of its own, and by what the lake has now
         with self._pipeline.reopened() as own:
             return resync_tables(own, self._say, LineProgress(self._say, every=30.0), names)
@@ -136,7 +131,7 @@ class ProcessStreams:
             own, is_patient = self._pipeline.reopened(), self._context.target is None
             keeper = open_keeper(own, self._recent, self._say, is_patient=is_patient)
             held.enter_context(maintain_views(own, keeper, partial(self._read_positions, of_views=True), self._say))
-            return ViewStream(keeper, Cuts(own.lake), self._recent, hooks, self._poll_seconds)
+            return ViewStream(keeper, own.table_cuts, self._recent, hooks, self._poll_seconds)
 
         return start
 

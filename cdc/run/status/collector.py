@@ -42,8 +42,7 @@ T = TypeVar("T")
 class StatusCollector:
     """Asks every part once; a part that does not answer becomes a problem of the status.
 
-    `exact` also counts rows where that takes long: in large source tables
-    and in latest logs.
+    `exact` also counts rows where that takes long: in large source tables and in latest logs.
     """
 
     def __init__(self, pipeline: Pipeline, *, exact: bool = False) -> None:

@@ -50,8 +50,8 @@ def _compare(pipeline: Pipeline, max_keys: int, names: tuple[TableName, TableNam
     lake, spark = pipeline.lake, pipeline.spark
     table = layout.require_table(lake, name, cut.versions[str(name)])
     with translate_errors(f"the comparison of {history}"):
-        versions = layout.require_table(lake, history, cut.versions[str(history)])
-        going = select_as_of(open_table(spark, lake, cut, versions), TrackedShape.of(table, HistoryMoment(0, 0)))
+        kept = layout.require_table(lake, history, cut.versions[str(history)])
+        going = select_as_of(open_table(spark, lake, cut, kept), TrackedShape.of(table, HistoryMoment(0, 0)))
         read = partial(read_table, spark, lake, cut, name)
         ours = digest_of_version(lake, table, cut.versions[str(name)], read)
         theirs = digest_of_copy(FrameCopy(going, table), table)
