@@ -1,28 +1,9 @@
-"""The Arrow type of every kind of column, as in a copied file."""
-
-from typing import Final
+"""Tables in Arrow's types, as in a copied file."""
 
 import pyarrow as pa
 
-from cdc.core.table import Column, Kind, Table
-
-LONGEST_WHOLE: Final = 18
-"""The most digits of a decimal that fits into 64 bits."""
-
-_TYPES: dict[Kind, pa.DataType] = {
-    Kind.BOOLEAN: pa.bool_(),
-    Kind.SMALLINT: pa.int16(),
-    Kind.INTEGER: pa.int32(),
-    Kind.BIGINT: pa.int64(),
-    Kind.REAL: pa.float32(),
-    Kind.DOUBLE: pa.float64(),
-    Kind.BYTES: pa.binary(),
-    Kind.DATE: pa.date32(),
-    Kind.TIMESTAMP: pa.timestamp("us"),
-    Kind.TIMESTAMPTZ: pa.timestamp("us", "UTC"),
-    # unsigned in Postgres: an oid above 2^31 is no int32
-    Kind.OID: pa.int64(),
-}
+from cdc.columns.values.types import type_of
+from cdc.core.table import Column, Table
 
 
 def arrow_schema(table: Table) -> pa.Schema:
@@ -40,12 +21,5 @@ def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def arrow_type(column: Column) -> pa.DataType:
-    """The column's Arrow type; kinds without one of their own are strings."""
-    if column.array:
-        # Parquet's name of a list's element, which all readers of Delta expect
-        return pa.list_(pa.field("element", arrow_type(column.element)))
-    if column.kind is Kind.STRUCT:
-        return pa.struct([pa.field(each.name, arrow_type(each)) for each in column.fields])
-    if column.kind is Kind.DECIMAL:
-        return pa.decimal128(column.precision, column.scale)
-    return _TYPES.get(column.kind, pa.string())
+    """The column's Arrow type; what Arrow has no type for is a string."""
+    return type_of(column).arrow
