@@ -78,4 +78,5 @@ def _fill_nulls(array: pa.Array) -> pa.Array:
     if not array.null_count:
         return array
     zero = "" if pa.types.is_string(array.type) else b"" if pa.types.is_binary(array.type) else 0
-    return pc.fill_null(array, pa.scalar(zero).cast(array.type))
+    # Arrow makes dates of integers of their own width only
+    return pc.fill_null(array, pa.scalar(zero, pa.int32() if pa.types.is_date32(array.type) else None).cast(array.type))
