@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from awkward.forth import ForthMachine64
 
-from cdc.columns.values.copied_fields import Field, FixedColumn, VariableColumn
+from cdc.columns.types.copied_fields import Field, FixedColumn, VariableColumn
 
 LONGEST_HEAD: Final = 64
 """Bytes that may be read from a value's start, whatever its length."""

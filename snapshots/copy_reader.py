@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 import uvloop
 from psycopg import sql
 
-from cdc.columns.values.arrow_types import arrow_schema
-from cdc.columns.values.copied_fields import Field
-from cdc.columns.values.types import type_of
-from cdc.columns.values.unsupported import UnsupportedValueError
+from cdc.columns.types.arrow_types import arrow_schema
+from cdc.columns.types.copied_fields import Field
+from cdc.columns.types.registry import type_of
+from cdc.columns.types.unsupported import UnsupportedValueError
 from cdc.core.errors import PreconditionError, TableRewrittenError
 from cdc.core.table import Column, Table
 from cdc.postgres.errors import to_cdc_error

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import astuple, dataclass
 from typing import Final
 
-from cdc.columns.values.postgres_type import PostgresType
-from cdc.columns.values.text_meaning import UseKind
-from cdc.columns.values.types import TYPES, type_of
+from cdc.columns.types.postgres_type import PostgresType
+from cdc.columns.types.registry import TYPES, type_of
+from cdc.columns.types.text_meaning import UseKind
 from cdc.core.table import MAX_DECIMAL_DIGITS, Column
 from cdc.sinks.lake.delta.schema import delta_type
 from cdc.views.text_columns.meanings import find_meaning

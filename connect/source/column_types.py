@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from cdc.columns.values.decimals import MONEY_COLUMN
-from cdc.columns.values.types import TYPES, type_of
+from cdc.columns.types.decimals import MONEY_COLUMN
+from cdc.columns.types.registry import TYPES, type_of
 from cdc.connect.table_choices import ChosenKind, ChosenType, ColumnChoices
 from cdc.core.table import MAX_DECIMAL_DIGITS, MONEY, NUMERIC, Column, Kind
 

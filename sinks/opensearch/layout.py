@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from cdc.columns.values.postgres_type import KEYWORD
-from cdc.columns.values.types import type_of
+from cdc.columns.types.postgres_type import KEYWORD
+from cdc.columns.types.registry import type_of
 from cdc.core.errors import PreconditionError
 from cdc.core.position import BEFORE_LOG, Bookmark, Position
 from cdc.core.table import Table, TableName

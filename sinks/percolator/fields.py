@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from cdc.columns.values.types import type_of
+from cdc.columns.types.registry import type_of
 from cdc.core.table import Table
 from cdc.sinks.percolator.kinds import map_queries
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from cdc.columns.values.types import type_of
+from cdc.columns.types.registry import type_of
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Kind, Table, TableName
 from cdc.log.clients.topics import Topic, compaction_config

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from cdc.columns.arrays import Mask
 from cdc.columns.decoding.envelope import CONVERSION_ERRORS, RefusedMessageError, values_of
-from cdc.columns.values.arrow_types import arrow_schema
-from cdc.columns.values.types import type_of
-from cdc.columns.values.unsupported import UnsupportedValueError
+from cdc.columns.types.arrow_types import arrow_schema
+from cdc.columns.types.registry import type_of
+from cdc.columns.types.unsupported import UnsupportedValueError
 from cdc.core.table import Column, Table
 
 

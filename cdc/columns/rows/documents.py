@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 
 from cdc.columns.names import KafkaColumn, within
 from cdc.columns.table_copy import TableCopy
-from cdc.columns.values.spark_types import row_type
-from cdc.columns.values.types import write_objects
+from cdc.columns.types.registry import write_objects
+from cdc.columns.types.spark_types import row_type
 from cdc.core.table import Table
 
 _OPTIONS = {

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from cdc.columns.arrays import Mask
 from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys, key_bits
-from cdc.columns.values.types import BY_ARROW
+from cdc.columns.types.registry import BY_ARROW
 from cdc.core.table import Column, Kind
 
 NULL_BITS: Final = np.uint64(0xFFFF_FFFF_FFFF_FFFF)

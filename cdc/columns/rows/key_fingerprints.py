@@ -18,8 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cdc.columns.arrays import Integers, Mask
-from cdc.columns.values.postgres_type import Bytes, KeyForm
-from cdc.columns.values.types import type_of
+from cdc.columns.types.postgres_type import Bytes, KeyForm
+from cdc.columns.types.registry import type_of
 from cdc.core.table import Column
 
 Words = npt.NDArray[np.uint64]

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc.columns.values.arrow_types import arrow_type
-from cdc.columns.values.types import type_of
+from cdc.columns.types.arrow_types import arrow_type
+from cdc.columns.types.registry import type_of
 from cdc.core.table import Column, Table
 from cdc.views.statement.list_order import ELEMENT, ListPaths
 

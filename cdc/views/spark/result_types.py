@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from pyspark.sql import types as T
 
-from cdc.columns.values.spark_types import spark_type, to_column
-from cdc.columns.values.types import type_of
+from cdc.columns.types.registry import type_of
+from cdc.columns.types.spark_types import spark_type, to_column
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Column, Table
 from cdc.views.definition import ViewDefinition

@@ -4,9 +4,9 @@ import json
 import re
 from typing import Final
 
-from cdc.columns.values.decimals import AS_DECIMAL
-from cdc.columns.values.text_meaning import CALCULATED, Meaning
-from cdc.columns.values.types import TYPES, type_of
+from cdc.columns.types.decimals import AS_DECIMAL
+from cdc.columns.types.registry import TYPES, type_of
+from cdc.columns.types.text_meaning import CALCULATED, Meaning
 from cdc.core.table import NUMERIC, Column, Kind, Table, TableName
 from cdc.sinks.lake.history.shape import CHAIN, SUFFIX
 

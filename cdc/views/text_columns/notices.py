@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from cdc.columns.values.text_meaning import Meaning, UseKind
+from cdc.columns.types.text_meaning import Meaning, UseKind
 from cdc.core.errors import ConfigurationError
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.views.definition import ViewDefinition

@@ -11,7 +11,7 @@ from typing import Final
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
-from cdc.columns.values.text_meaning import UseKind
+from cdc.columns.types.text_meaning import UseKind
 from cdc.core.table import Column, TableName
 from cdc.views.statement.dialect.registry import name_of
 from cdc.views.statement.statement import Statement

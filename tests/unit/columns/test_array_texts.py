@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc.columns.rows.documents import documents
-from cdc.columns.values.array_texts import elements
-from cdc.columns.values.types import type_of
+from cdc.columns.types.array_texts import elements
+from cdc.columns.types.registry import type_of
 from cdc.core.table import Column, Kind, Table, TableName
 
 texts = st.one_of(st.none(), st.text(), st.sampled_from(["NULL", "null", "", " ", "{}", '"', "\\", ",", "a,b", "{a}"]))

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cdc.columns.values.decimals import nearest_doubles, to_decimals
-from cdc.columns.values.types import type_of
-from cdc.columns.values.unsupported import UnsupportedValueError
+from cdc.columns.types.decimals import nearest_doubles, to_decimals
+from cdc.columns.types.registry import type_of
+from cdc.columns.types.unsupported import UnsupportedValueError
 from cdc.core.table import Column, Kind
 from tests.support.examples import examples
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from cdc.columns.rows.join_fingerprints import comparison_type, join_bits
 from cdc.columns.rows.key_fingerprints import key_bits
-from cdc.columns.values.arrow_types import arrow_type
-from cdc.columns.values.types import TYPES
+from cdc.columns.types.arrow_types import arrow_type
+from cdc.columns.types.registry import TYPES
 from cdc.core.table import Column, Kind
 
 WHOLE = {Kind.SMALLINT: 15, Kind.INTEGER: 31, Kind.BIGINT: 63}

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cdc.columns.values.copied_fields import VariableColumn
-from cdc.columns.values.spark_types import spark_type, to_column
-from cdc.columns.values.types import TYPES, type_of
+from cdc.columns.types.copied_fields import VariableColumn
+from cdc.columns.types.registry import TYPES, type_of
+from cdc.columns.types.spark_types import spark_type, to_column
 from cdc.core.table import MONEY, NUMERIC, Column, Kind
 from tests.support.cdc_subprocess import ROOT
 

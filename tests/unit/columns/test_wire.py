@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.columns.values.moments import time_of_day
-from cdc.columns.values.types import type_of
-from cdc.columns.values.unsupported import UnsupportedValueError
+from cdc.columns.types.moments import time_of_day
+from cdc.columns.types.registry import type_of
+from cdc.columns.types.unsupported import UnsupportedValueError
 from cdc.core.table import Column, Kind
 
 

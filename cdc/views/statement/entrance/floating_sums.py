@@ -11,8 +11,8 @@ from typing import Final
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope
 
-from cdc.columns.values.spark_types import spark_type
-from cdc.columns.values.text_meaning import Meaning
+from cdc.columns.types.spark_types import spark_type
+from cdc.columns.types.text_meaning import Meaning
 from cdc.core.table import Column, Kind, Table
 from cdc.views.statement.dialect.registry import kind_of
 from cdc.views.statement.entrance.admission import Refused, refuse

@@ -9,16 +9,16 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc.columns.values.array_texts import array_of
-from cdc.columns.values.byte_strings import BYTES
-from cdc.columns.values.decimals import DECIMAL, NUMERIC
-from cdc.columns.values.geometric_types import GEOMETRIC
-from cdc.columns.values.intervals import INTERVAL
-from cdc.columns.values.literals import LITERAL
-from cdc.columns.values.moments import DATE, TIME, TIMESTAMP, TIMESTAMPTZ
-from cdc.columns.values.numbers import BIGINT, BOOLEAN, DOUBLE, INTEGER, OID, REAL, SMALLINT
-from cdc.columns.values.postgres_type import PostgresType
-from cdc.columns.values.texts import ENUM, JSON, STRUCT, TEXT, UUID
+from cdc.columns.types.array_texts import array_of
+from cdc.columns.types.byte_strings import BYTES
+from cdc.columns.types.decimals import DECIMAL, NUMERIC
+from cdc.columns.types.geometric_types import GEOMETRIC
+from cdc.columns.types.intervals import INTERVAL
+from cdc.columns.types.literals import LITERAL
+from cdc.columns.types.moments import DATE, TIME, TIMESTAMP, TIMESTAMPTZ
+from cdc.columns.types.numbers import BIGINT, BOOLEAN, DOUBLE, INTEGER, OID, REAL, SMALLINT
+from cdc.columns.types.postgres_type import PostgresType
+from cdc.columns.types.texts import ENUM, JSON, STRUCT, TEXT, UUID
 from cdc.core.table import Column, Kind
 
 _ALL: Final = (

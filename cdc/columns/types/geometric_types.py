@@ -8,9 +8,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from cdc.columns.values.postgres_type import read_each
-from cdc.columns.values.text_meaning import AS_NUMBERS, IN_SOURCE, Meaning
-from cdc.columns.values.texts import SHORT_TEXT
+from cdc.columns.types.postgres_type import read_each
+from cdc.columns.types.text_meaning import AS_NUMBERS, IN_SOURCE, Meaning
+from cdc.columns.types.texts import SHORT_TEXT
 from cdc.core.table import Kind
 
 _NUMBER: Final = re.compile(r"-?(?:\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|Infinity)|NaN")

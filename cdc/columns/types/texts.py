@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc.columns.values.copied_fields import to_texts
-from cdc.columns.values.postgres_type import AS_TEXT, KEYWORD, Bytes, KeyForm, PostgresType, read_plain
-from cdc.columns.values.text_meaning import AS_TEXTS, Meaning, UseKind
+from cdc.columns.types.copied_fields import to_texts
+from cdc.columns.types.postgres_type import AS_TEXT, KEYWORD, Bytes, KeyForm, PostgresType, read_plain
+from cdc.columns.types.text_meaning import AS_TEXTS, Meaning, UseKind
 from cdc.core.table import Column, Kind
 
 # json.dumps with ensure_ascii=False escapes exactly these
@@ -114,4 +114,4 @@ JSON: Final = replace(
     exact="exact, as its text",
 )
 STRUCT: Final = replace(SHORT_TEXT, kind=Kind.STRUCT, is_comparable=False)
-"""Of views only: the forms are made of those of its fields (`types.py`); the source has none."""
+"""Of views only: the forms are made of those of its fields (`registry.py`); the source has none."""

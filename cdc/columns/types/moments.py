@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc.columns.values.copied_fields import Field, check_supported, to_array
-from cdc.columns.values.postgres_type import PostgresType, key_of, read_each
-from cdc.columns.values.text_meaning import CALCULATED, Meaning, UseKind
-from cdc.columns.values.texts import SHORT_TEXT, put_in_quotes
-from cdc.columns.values.unsupported import UnsupportedValueError
+from cdc.columns.types.copied_fields import Field, check_supported, to_array
+from cdc.columns.types.postgres_type import PostgresType, key_of, read_each
+from cdc.columns.types.text_meaning import CALCULATED, Meaning, UseKind
+from cdc.columns.types.texts import SHORT_TEXT, put_in_quotes
+from cdc.columns.types.unsupported import UnsupportedValueError
 from cdc.core.table import Column, Kind
 
 MICROS_A_SECOND: Final = 1_000_000

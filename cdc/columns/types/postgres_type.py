@@ -1,6 +1,6 @@
 """The record of a type: all that the toolkit knows of one kind of column. A new type is one file with one such record.
 
-`types.py` has all records, and finds that of a column (`type_of`).
+`registry.py` has all records, and finds that of a column (`type_of`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc.columns.values.copied_fields import Field
-from cdc.columns.values.text_meaning import Meaning
+from cdc.columns.types.copied_fields import Field
+from cdc.columns.types.text_meaning import Meaning
 from cdc.core.table import Column, Kind
 
 Read = Callable[[Sequence[Any], Column], pa.Array]

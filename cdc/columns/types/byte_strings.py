@@ -5,9 +5,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from cdc.columns.values.copied_fields import to_strings
-from cdc.columns.values.postgres_type import PostgresType, read_each, read_plain
-from cdc.columns.values.texts import put_in_quotes
+from cdc.columns.types.copied_fields import to_strings
+from cdc.columns.types.postgres_type import PostgresType, read_each, read_plain
+from cdc.columns.types.texts import put_in_quotes
 from cdc.core.table import Kind
 
 

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from cdc.columns.values.types import type_of
+from cdc.columns.types.registry import type_of
 from cdc.core.table import Column, Table
 
 

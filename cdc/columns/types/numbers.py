@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc.columns.values.copied_fields import Field, to_array, to_texts
-from cdc.columns.values.decimals import nearest_doubles, read_numerics
-from cdc.columns.values.postgres_type import AS_TEXT, KeyForm, PostgresType, Read, key_of, read_each, read_plain
+from cdc.columns.types.copied_fields import Field, to_array, to_texts
+from cdc.columns.types.decimals import nearest_doubles, read_numerics
+from cdc.columns.types.postgres_type import AS_TEXT, KeyForm, PostgresType, Read, key_of, read_each, read_plain
 from cdc.core.table import NUMERIC, Column, Kind
 
 _BOOLEANS: Final = {"t": True, "f": False}

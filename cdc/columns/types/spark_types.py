@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type
 
-from cdc.columns.values.types import BY_ARROW, type_of
+from cdc.columns.types.registry import BY_ARROW, type_of
 from cdc.core.table import Column, Kind, Table
 
 _KINDS: Final[Mapping[type[T.DataType], Kind]] = {

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cdc.columns.arrays import Integers, Mask
-from cdc.columns.values.unsupported import UnsupportedValueError
+from cdc.columns.types.unsupported import UnsupportedValueError
 from cdc.core.table import Column
 
 

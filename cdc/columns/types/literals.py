@@ -6,9 +6,9 @@ from dataclasses import replace
 from ipaddress import ip_interface, ip_network
 from typing import Final
 
-from cdc.columns.values.postgres_type import PostgresType
-from cdc.columns.values.text_meaning import AS_NUMBERS, CALCULATED, IN_SOURCE, Meaning, UseKind
-from cdc.columns.values.texts import SHORT_TEXT
+from cdc.columns.types.postgres_type import PostgresType
+from cdc.columns.types.text_meaning import AS_NUMBERS, CALCULATED, IN_SOURCE, Meaning, UseKind
+from cdc.columns.types.texts import SHORT_TEXT
 from cdc.core.table import Column, Kind
 
 _LITERALS: Final = frozenset({UseKind.LITERAL}) | CALCULATED

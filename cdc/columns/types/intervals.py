@@ -10,11 +10,11 @@ from typing import Final
 
 import pyarrow as pa
 
-from cdc.columns.values.copied_fields import to_texts
-from cdc.columns.values.postgres_type import read_each
-from cdc.columns.values.text_meaning import AS_NUMBERS, IN_SOURCE, Meaning
-from cdc.columns.values.texts import SHORT_TEXT
-from cdc.columns.values.unsupported import UnsupportedValueError
+from cdc.columns.types.copied_fields import to_texts
+from cdc.columns.types.postgres_type import read_each
+from cdc.columns.types.text_meaning import AS_NUMBERS, IN_SOURCE, Meaning
+from cdc.columns.types.texts import SHORT_TEXT
+from cdc.columns.types.unsupported import UnsupportedValueError
 from cdc.core.table import Kind
 
 _FIELD: Final = re.compile(r"([+-]?\d+)(?:\.(\d+))? (year|mon|day|hour|min|sec)s?\b")

@@ -14,9 +14,9 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc.columns.values.copied_fields import to_texts
-from cdc.columns.values.postgres_type import AS_TEXT, PostgresType
-from cdc.columns.values.unsupported import UnsupportedValueError
+from cdc.columns.types.copied_fields import to_texts
+from cdc.columns.types.postgres_type import AS_TEXT, PostgresType
+from cdc.columns.types.unsupported import UnsupportedValueError
 from cdc.core.table import Column
 
 _PART: Final = r'"((?:[^"\\]|\\.)*)"|([^%s{}"]+)'

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.columns.arrays import Integers
-from cdc.columns.values.copied_fields import Field, VariableColumn, check_supported, to_array, to_texts
-from cdc.columns.values.postgres_type import AS_TEXT, KEYWORD, Bytes, KeyForm, PostgresType
-from cdc.columns.values.text_meaning import AS_NUMBERS, Meaning
-from cdc.columns.values.texts import SHORT_TEXT, put_in_quotes
-from cdc.columns.values.unsupported import UnsupportedValueError
+from cdc.columns.types.copied_fields import Field, VariableColumn, check_supported, to_array, to_texts
+from cdc.columns.types.postgres_type import AS_TEXT, KEYWORD, Bytes, KeyForm, PostgresType
+from cdc.columns.types.text_meaning import AS_NUMBERS, Meaning
+from cdc.columns.types.texts import SHORT_TEXT, put_in_quotes
+from cdc.columns.types.unsupported import UnsupportedValueError
 from cdc.core.table import MAX_DECIMAL_DIGITS, MONEY, Column, Kind
 
 AS_DECIMAL: Final = 'follow it as a decimal: source.column_types: {{{table}: {{{column}: "decimal(38,9)"}}}}'
