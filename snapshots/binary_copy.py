@@ -15,72 +15,11 @@ import numpy as np
 import numpy.typing as npt
 from awkward.forth import ForthMachine64
 
-from cdc.columns.arrays import Integers, Mask
+from cdc.columns.types.copied_fields import Field, FixedColumn, VariableColumn
 
 LONGEST_HEAD: Final = 64
 """Bytes that may be read from a value's start, whatever its length."""
 _NULL = -1
-
-Bytes = npt.NDArray[np.uint8]
-
-
-@dataclass(frozen=True, slots=True)
-class FixedColumn:
-    """A column of a block whose values all have the same length, without NULLs."""
-
-    values: npt.NDArray[np.void]
-
-    def head(self, kind: npt.DTypeLike) -> npt.NDArray[Any]:
-        """The values as `kind`, which has their length."""
-        return self.values.view(kind)
-
-    def rows(self, first: int, behind: int) -> "FixedColumn":
-        """The column in some of the rows only."""
-        return FixedColumn(self.values[first:behind])
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    @property
-    def there(self) -> Mask | None:
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class VariableColumn:
-    """A column of variable width: concatenated values, `bounds` (n + 1 offsets), `lengths` (-1 = NULL).
-
-    `content` goes on behind the last value by LONGEST_HEAD bytes.
-    """
-
-    content: Bytes
-    bounds: Integers
-    lengths: npt.NDArray[np.int32]
-
-    def head(self, kind: npt.DTypeLike) -> npt.NDArray[Any]:
-        """The first bytes of each value as `kind` (at most LONGEST_HEAD); if shorter, with bytes of the next value."""
-        dtype = np.dtype(kind)
-        # a view with a stride of one byte: nothing is copied before the values are selected
-        overlapping: npt.NDArray[Any] = np.ndarray(
-            (len(self.content) - dtype.itemsize + 1,), dtype, self.content, 0, (1,)
-        )
-        return overlapping[self.bounds[:-1]]
-
-    def rows(self, first: int, behind: int) -> "VariableColumn":
-        return VariableColumn(self.content, self.bounds[first : behind + 1], self.lengths[first:behind])
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    @property
-    def there(self) -> Mask | None:
-        """The mask of rows with a value; None if all have one."""
-        there = self.lengths >= 0
-        return None if there.all() else there
-
-
-Field = FixedColumn | VariableColumn
-
 
 Outputs = Mapping[str, npt.NDArray[Any]]
 """The outputs of a Forth program, by name."""

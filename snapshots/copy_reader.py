@@ -14,14 +14,15 @@ import pyarrow.compute as pc
 import uvloop
 from psycopg import sql
 
-from cdc.columns.values.arrow_types import arrow_schema
-from cdc.columns.values.unsupported import UnsupportedValueError
+from cdc.columns.types.arrow_types import arrow_schema
+from cdc.columns.types.copied_fields import Field
+from cdc.columns.types.registry import type_of
+from cdc.columns.types.unsupported import UnsupportedValueError
 from cdc.core.errors import PreconditionError, TableRewrittenError
-from cdc.core.table import Column, Table, name_wider_choices
+from cdc.core.table import Column, Table
 from cdc.postgres.errors import to_cdc_error
 from cdc.postgres.session import open_session
-from cdc.snapshots.binary_copy import Field, RowParser
-from cdc.snapshots.copy_types import copy_type
+from cdc.snapshots.binary_copy import RowParser
 from cdc.snapshots.ranges import PageRange
 
 LOCK_WAIT: Final = "1s"
@@ -47,7 +48,7 @@ def batches(table: Table, pages: PageRange, conninfo: str, snapshot: str) -> Ite
 def query(table: Table, pages: PageRange) -> sql.Composed:
     """Make the SELECT of some pages."""
     # all columns in the table's order: without casts Postgres passes stored rows on unchanged
-    columns = [copy_type(column).selected.format(sql.Identifier(column.name)) for column in table.columns]
+    columns = [sql.SQL(type_of(column).selected).format(sql.Identifier(column.name)) for column in table.columns]
     name = sql.Identifier(pages.part.schema, pages.part.table)
     return sql.SQL("SELECT {} FROM ONLY {} WHERE {}").format(sql.SQL(", ").join(columns), name, pages.where)
 
@@ -57,7 +58,7 @@ class BlockReader:
 
     def __init__(self, table: Table) -> None:
         self._table, self._schema = table, arrow_schema(table)
-        self._rows = RowParser([copy_type(column).width for column in table.columns])
+        self._rows = RowParser([type_of(column).copied_width for column in table.columns])
 
     def batch(self, parts: Iterable[bytes]) -> pa.RecordBatch:
         """Convert whole rows to a record batch of the table's Arrow schema; raises PreconditionError like `batches`."""
@@ -68,9 +69,9 @@ class BlockReader:
 
 def _to_arrow(table: Table, column: Column, fields: Mapping[str, Field]) -> pa.Array:
     try:
-        return copy_type(column).make(fields[column.name], column)
+        return type_of(column).from_copy(fields[column.name], column)
     except UnsupportedValueError as unfit:
-        choices = name_wider_choices(column)
+        choices = " or ".join(type_of(column).wider)
         choice = f"follow the column as {choices} (source.column_types), " if choices else ""
         where = _describe_row(table, fields, _find_unsupported(column, fields[column.name]))
         raise PreconditionError(
@@ -90,7 +91,7 @@ def _find_unsupported(column: Column, field: Field) -> int:
 
 def _is_supported(column: Column, field: Field) -> bool:
     try:
-        copy_type(column).make(field, column)
+        type_of(column).from_copy(field, column)
     except UnsupportedValueError:
         return False
     return True
@@ -102,7 +103,7 @@ def _describe_row(table: Table, fields: Mapping[str, Field], row: int) -> str:
     if not key or not all(_is_supported(column, field) for column, field in key.items()):
         return ""
     values = (
-        f"{column.name} = {_format_value(copy_type(column).make(field, column))}" for column, field in key.items()
+        f"{column.name} = {_format_value(type_of(column).from_copy(field, column))}" for column, field in key.items()
     )
     return f", where {' and '.join(values)}"
 

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.spark_tasks import run_in_tasks
 from cdc.columns.table_copy import RowsTask
-from cdc.columns.values.spark_types import row_type
+from cdc.columns.types.spark_types import row_type
 from cdc.core.table import Table
 from cdc.snapshots.copy import CopyTask, SnapshotSource, copy_tasks
 from cdc.snapshots.ranges import Pages

@@ -40,10 +40,6 @@ MONEY = "money"
 """Postgres's type name; followers hold it as DECIMAL, and its text has a currency sign."""
 
 
-# NaN in a DECIMAL, infinity in the others
-_WITH_UNSUPPORTED_VALUES = frozenset({Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.INTERVAL})
-
-
 @dataclass(frozen=True, slots=True, order=True)
 class TableName:
     """A table of the source; `str` is `schema.table`, as in the configuration."""
@@ -109,18 +105,6 @@ class Column:
     def from_json(cls, value: dict[str, Any]) -> Self:
         nested = tuple(map(cls.from_json, value.get("fields", ())))
         return cls(**{**value, "kind": Kind(value["kind"]), "fields": nested})
-
-
-def may_be_text(column: Column) -> bool:
-    """May the user follow it as text (`source.column_types`), since no follower holds all values of its type?"""
-    return column.kind in _WITH_UNSUPPORTED_VALUES and column.type != MONEY and not column.array
-
-
-def name_wider_choices(column: Column) -> str:
-    """The choices of `source.column_types` by which followers hold more of its values; empty if there are none."""
-    texts = ["text"] if may_be_text(column) else []
-    is_chosen_decimal = column.kind is Kind.DECIMAL and bool(column.chosen)
-    return " or ".join([*(["a wider decimal"] if is_chosen_decimal else []), *texts])
 
 
 @dataclass(frozen=True, slots=True)

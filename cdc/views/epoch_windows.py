@@ -12,7 +12,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from cdc.columns.values.spark_types import spark_type
+from cdc.columns.types.spark_types import spark_type
 from cdc.core.table import Column, TableName
 from cdc.sinks.lake.history.epochs import Epoch
 from cdc.sinks.lake.history.shape import tracked_columns

@@ -4,48 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from cdc.columns.types.decimals import MONEY_COLUMN
+from cdc.columns.types.registry import TYPES, type_of
 from cdc.connect.table_choices import ChosenKind, ChosenType, ColumnChoices
-from cdc.core.table import MAX_DECIMAL_DIGITS, MONEY, NUMERIC, Column, Kind, may_be_text
+from cdc.core.table import MAX_DECIMAL_DIGITS, MONEY, NUMERIC, Column, Kind
 
-# money is a bigint, and `sessions.py` sets lc_monetary=C, with two digits behind the point
-_MONEY_DIGITS: Final = (19, 2)
 _BUILT_IN: Final = "pg_catalog"
 
-KINDS: Final[Mapping[str, Kind]] = {
-    "bool": Kind.BOOLEAN,
-    "int2": Kind.SMALLINT,
-    "int4": Kind.INTEGER,
-    "int8": Kind.BIGINT,
-    "oid": Kind.OID,
-    "float4": Kind.REAL,
-    "float8": Kind.DOUBLE,
-    "text": Kind.TEXT,
-    "varchar": Kind.TEXT,
-    "bpchar": Kind.TEXT,
-    "name": Kind.TEXT,
-    "xml": Kind.TEXT,
-    "json": Kind.JSON,
-    "jsonb": Kind.JSON,
-    "uuid": Kind.UUID,
-    "bytea": Kind.BYTES,
-    "date": Kind.DATE,
-    "time": Kind.TIME,
-    "timestamp": Kind.TIMESTAMP,
-    "timestamptz": Kind.TIMESTAMPTZ,
-    "interval": Kind.INTERVAL,
-    **dict.fromkeys(("point", "line", "lseg", "box", "path", "polygon", "circle"), Kind.GEOMETRIC),
-}
+KINDS: Final[Mapping[str, Kind]] = {name: each.kind for each in TYPES.values() for name in each.names}
 """Built-in types with their own kind; of all others, followers hold Postgres's text."""
-
-CITEXT: Final = "citext"
-_OF_EXTENSIONS: Final[Mapping[str, Kind]] = {CITEXT: Kind.TEXT}
-COMPARED_OTHERWISE: Final = frozenset({"bpchar", CITEXT})
-"""Types of text whose values Postgres takes for equal though their texts differ."""
-_SENT_WHOLE: Final = frozenset(
-    {Kind.BOOLEAN, Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.OID, Kind.REAL, Kind.DOUBLE, Kind.DECIMAL}
-    | {Kind.NUMERIC, Kind.TEXT, Kind.ENUM, Kind.JSON, Kind.UUID, Kind.BYTES, Kind.DATE, Kind.TIME, Kind.TIMESTAMP}
-    | {Kind.TIMESTAMPTZ}
-)
+_OF_EXTENSIONS: Final[Mapping[str, Kind]] = {name: each.kind for each in TYPES.values() for name in each.extensions}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +64,7 @@ def apply_choice(column: Column, choice: ChosenType) -> Column | None:
         return replace(column, kind=Kind.NUMERIC, precision=0, scale=0, chosen=chosen)
     if is_numeric and choice.kind is ChosenKind.DOUBLE and not column.array:
         return replace(column, kind=Kind.DOUBLE, precision=0, scale=0, type=NUMERIC, chosen=chosen)
-    if may_be_text(column) and choice.kind is ChosenKind.TEXT:
+    if str(choice) in type_of(column).wider:
         return replace(column, kind=Kind.LITERAL, type=str(column.kind), chosen=chosen)
     return None
 
@@ -126,7 +94,7 @@ def to_key_column(column: Column) -> Column:
 
 def is_sent_whole(column: Column) -> bool:
     """Does Debezium send all its values without our converter?"""
-    return not column.array and column.kind in _SENT_WHOLE and column.type != MONEY
+    return type_of(column).is_sent_whole
 
 
 def _resolve_domain(found: PgType, modifier: int, known: Types) -> tuple[PgType, int]:
@@ -141,19 +109,15 @@ def _resolve_domain(found: PgType, modifier: int, known: Types) -> tuple[PgType,
 def _scalar(name: str, found: PgType, modifier: int) -> Column:
     if found.is_enum:
         return Column(name, Kind.ENUM)
-    compared_as = found.name if found.name in COMPARED_OTHERWISE else ""
-    # before the names: a user's type may have the name of a built-in one
-    if found.schema != _BUILT_IN:
-        if found.name in _OF_EXTENSIONS:
-            return Column(name, _OF_EXTENSIONS[found.name], compared_as=compared_as)
-        return Column(name, Kind.LITERAL, type=found.qualified_name)
-    if found.name == NUMERIC:
+    # a user's type may have the name of a built-in one
+    is_built_in = found.schema == _BUILT_IN
+    if is_built_in and found.name == NUMERIC:
         return _numeric(name, modifier)
-    if found.name == MONEY:
-        return Column(name, Kind.DECIMAL, *_MONEY_DIGITS, type=MONEY)
-    kind = KINDS.get(found.name, Kind.LITERAL)
-    named = found.name if kind in (Kind.LITERAL, Kind.GEOMETRIC) else ""
-    return Column(name, kind, type=named, compared_as=compared_as)
+    if is_built_in and found.name == MONEY:
+        return replace(MONEY_COLUMN, name=name)
+    known = TYPES[(KINDS if is_built_in else _OF_EXTENSIONS).get(found.name, Kind.LITERAL)]
+    compared_as = found.name if found.name in known.compared_otherwise else ""
+    return Column(name, known.kind, type=found.qualified_name if known.has_name else "", compared_as=compared_as)
 
 
 def _numeric(name: str, modifier: int) -> Column:

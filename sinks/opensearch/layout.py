@@ -2,13 +2,15 @@
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from cdc.columns.types.postgres_type import KEYWORD
+from cdc.columns.types.registry import type_of
 from cdc.core.errors import PreconditionError
 from cdc.core.position import BEFORE_LOG, Bookmark, Position
-from cdc.core.table import Column, Kind, Table, TableName
+from cdc.core.table import Table, TableName
 from cdc.sinks.owner import Owner
 
 _PLAIN = re.compile(r"[a-z0-9_]{1,60}")
@@ -22,8 +24,6 @@ COPY_VERSION = 1 << _BASE_BIT
 
 Above the versions that other writers use: counters, and milliseconds since 1970. On disk in every index.
 """
-EXACT_CHARACTERS = 1024
-"""Texts up to this length can be found by their exact value; the limit of Lucene is 32,766 bytes."""
 
 _RESERVED = frozenset(
     {"_id", "_index", "_source", "_routing", "_field_names", "_ignored", "_nested_path", "_seq_no", "_version"}
@@ -33,32 +33,6 @@ DEEPEST = 20
 """The depth of nested objects: OpenSearch's default limit (index.mapping.depth.limit)."""
 MOST_FIELDS = 5000
 """Of an index: Postgres has at most 1600 columns, each is a field or two, and a dot in a name makes one more."""
-
-_KEYWORD = {"type": "keyword", "ignore_above": EXACT_CHARACTERS}
-_NUMBER = {"type": "double", "ignore_malformed": True, "fields": {"exact": _KEYWORD}}
-_MAPPINGS: Mapping[Kind, Mapping[str, Any]] = {
-    Kind.BOOLEAN: {"type": "boolean"},
-    Kind.SMALLINT: {"type": "short"},
-    Kind.INTEGER: {"type": "integer"},
-    Kind.BIGINT: {"type": "long"},
-    Kind.REAL: {"type": "float", "ignore_malformed": True},
-    Kind.DOUBLE: {"type": "double", "ignore_malformed": True},
-    Kind.DECIMAL: _NUMBER,
-    Kind.NUMERIC: _NUMBER,
-    Kind.TEXT: {"type": "text", "fields": {"keyword": _KEYWORD}},
-    Kind.JSON: {"type": "text"},
-    Kind.BYTES: {"type": "binary"},
-    Kind.DATE: {"type": "date", "format": "strict_date", "ignore_malformed": True},
-    Kind.TIMESTAMP: {"type": "date", "format": "strict_date_optional_time", "ignore_malformed": True},
-    Kind.TIMESTAMPTZ: {"type": "date", "format": "strict_date_optional_time", "ignore_malformed": True},
-    Kind.OID: {"type": "long"},
-}
-"""The mapping of each kind; the document itself always has the value as written by `cdc.columns.rows.documents`.
-
-Numerics are strings in the document. They sort as doubles (a scaled_float has at most 18 digits), and their exact value
-is under `.exact`. NaN, infinities and years beyond four digits are stored but not indexed (`ignore_malformed`), so that
-they do not stop the table. JSON is indexed as text, since flat_object takes neither arrays nor scalars.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,19 +155,8 @@ def _unfit_name(names: Sequence[str]) -> str | None:
 
 def table_mapping(note: IndexNote) -> dict[str, Any]:
     """Make a strict mapping: OpenSearch refuses unknown fields instead of guessing their types."""
-    properties = {column.name: field_mapping(column) for column in note.table.columns}
+    properties = {column.name: type_of(column).index for column in note.table.columns}
     return {"dynamic": "strict", "_meta": note.as_meta(), "properties": properties}
-
-
-def field_mapping(column: Column) -> dict[str, Any]:
-    """The mapping of a column; kinds of short texts are keywords.
-
-    A list of structs is `nested`, so that a search asks of one element at a time.
-    """
-    if column.fields:
-        fields = {each.name: field_mapping(each) for each in column.fields}
-        return {"type": "nested" if column.array else "object", "properties": fields}
-    return dict(_MAPPINGS.get(column.kind, _KEYWORD))
 
 
 def table_settings(shards: int, replicas: int, gc_deletes_hours: int) -> dict[str, Any]:
@@ -211,6 +174,6 @@ def table_settings(shards: int, replicas: int, gc_deletes_hours: int) -> dict[st
 
 _NAME, _OPAQUE = {"type": "keyword"}, {"type": "object", "enabled": False}
 _STATE = {"pipeline": _NAME, "follower": _NAME, "position": _OPAQUE, "begun": _OPAQUE, "stopped": _OPAQUE}
-_REFUSED = {"table": _NAME, "document": _KEYWORD, "version": {"type": "long"}, "reason": {"type": "text"}}
+_REFUSED = {"table": _NAME, "document": KEYWORD, "version": {"type": "long"}, "reason": {"type": "text"}}
 POSITION_MAPPING = {"dynamic": "strict", "properties": _STATE}
 REFUSAL_MAPPING = {"dynamic": "strict", "properties": {"pipeline": _NAME, "follower": _NAME, **_REFUSED}}

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
+from cdc.columns.types.registry import type_of
 from cdc.core.table import Table
-from cdc.sinks.opensearch.layout import field_mapping
 from cdc.sinks.percolator.kinds import map_queries
 
 WITH_FIELDS: Final = frozenset({"combined_fields", "multi_match", "query_string", "simple_query_string"})
@@ -21,7 +21,7 @@ ALL: Final = "*"
 
 def searched_fields(table: Table) -> list[str]:
     """The fields of a table's index that a query of all fields searches."""
-    return [name for column in table.columns for name in _leaves(column.name, field_mapping(column))]
+    return [name for column in table.columns for name in _leaves(column.name, type_of(column).index)]
 
 
 def _leaves(name: str, mapping: Mapping[str, Any]) -> Iterator[str]:

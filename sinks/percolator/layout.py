@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from cdc.columns.types.registry import type_of
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Kind, Table, TableName
 from cdc.log.clients.topics import Topic, compaction_config
 from cdc.log.settings import LogSettings
 from cdc.sinks.opensearch import layout as indexes
-from cdc.sinks.opensearch.layout import field_mapping, index_name
+from cdc.sinks.opensearch.layout import index_name
 from cdc.sinks.owner import Owner
 from cdc.sinks.percolator.settings import PercolatorSettings
 
@@ -71,7 +72,7 @@ def percolator_indexes(prefix: str) -> str:
 def percolator_body(note: PercolatorNote, settings: PercolatorSettings) -> dict[str, Any]:
     """The definition of a percolator index: a row is read in it exactly as in the index of rows."""
     own = OwnFields.beside(note.table)
-    properties = {column.name: field_mapping(column) for column in note.table.columns}
+    properties = {column.name: type_of(column).index for column in note.table.columns}
     properties |= {own.query: {"type": "percolator"}, own.key: {"type": "keyword"}}
     mapping = {"dynamic": "strict", "_meta": note.as_meta(), "properties": properties}
     s = settings

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from cdc.columns.feed import FeedBatch, FeedRows
 from cdc.columns.spark_tasks import run_in_tasks
 from cdc.columns.table_copy import RowsTask
-from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.change import Change, Key, Row, Truncate
 from cdc.core.model import apply
 from cdc.core.position import Bookmark

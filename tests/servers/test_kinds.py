@@ -11,7 +11,7 @@ from psycopg import sql
 from pyspark.sql import SparkSession
 
 from cdc.columns.rows.documents import documents
-from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.types.arrow_types import arrow_schema
 from cdc.connect.source import catalog
 from cdc.connect.source import connection as source
 from cdc.core.table import Table, TableName

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from cdc.columns.rows import digest as digests
 from cdc.columns.rows.digest import digest_of_copy
-from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Column, Kind, Table, TableName

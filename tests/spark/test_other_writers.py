@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
-from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.errors import PreconditionError
 from cdc.sinks.lake.delta.actions import Action, Metadata, Remove, decode_commit, of_type
 from cdc.sinks.lake.delta.other_writers import find_write_blocker

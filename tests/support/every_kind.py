@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc.columns.values.spark_types import spark_type
+from cdc.columns.types.spark_types import spark_type
 from cdc.core.table import Column, Kind, Table, TableName
 
 _FIELDS = (

@@ -8,7 +8,7 @@ import pyarrow as pa
 from cdc.columns.netting.changes import Changes, Op
 from cdc.columns.netting.net_changes import NetChanges
 from cdc.columns.rows.key_fingerprints import KeyBits, key_bits
-from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.change import UNCHANGED, Change, Delete, Insert, Key, Row, Truncate, Update
 from cdc.core.table import Table
 

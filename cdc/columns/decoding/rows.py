@@ -1,7 +1,7 @@
 """The rows of one table in messages: their msgspec type, and their conversion to columns."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -9,19 +9,10 @@ import pyarrow as pa
 
 from cdc.columns.arrays import Mask
 from cdc.columns.decoding.envelope import CONVERSION_ERRORS, RefusedMessageError, values_of
-from cdc.columns.values.arrow_types import arrow_schema
-from cdc.columns.values.debezium_values import debezium_type
-from cdc.columns.values.unsupported import UnsupportedValueError
-from cdc.core.table import NUMERIC, Column, Kind, Table, name_wider_choices
-
-_OUT_OF_LINE: Final = frozenset(
-    {Kind.TEXT, Kind.JSON, Kind.BYTES, Kind.NUMERIC, Kind.DECIMAL, Kind.GEOMETRIC, Kind.LITERAL}
-)
-
-
-def toastable(column: Column) -> bool:
-    """Can Postgres store its values out of line? Only values of variable width (Postgres manual, "TOAST")."""
-    return column.array or column.kind in _OUT_OF_LINE or column.type == NUMERIC
+from cdc.columns.types.arrow_types import arrow_schema
+from cdc.columns.types.registry import type_of
+from cdc.columns.types.unsupported import UnsupportedValueError
+from cdc.core.table import Column, Table
 
 
 class RowDecoder:
@@ -39,7 +30,7 @@ class RowDecoder:
         A column that was added while the table was followed may be missing: older messages do not have it.
         """
         own: list[Any] = [
-            (self._fields[column.name], debezium_type(column).sent_as | None, *([None] if column.added else []))
+            (self._fields[column.name], type_of(column).sent_as | None, *([None] if column.added else []))
             for column in columns
         ]
         renamed = {self._fields[column.name]: column.name for column in columns}
@@ -55,13 +46,13 @@ class RowDecoder:
         arrays = []
         for column in self.table.columns:
             values = values_of(rows, self._fields[column.name])
-            if toastable(column) and column.name not in self.table.key:
+            if type_of(column).is_out_of_line and column.name not in self.table.key:
                 values = self._without_placeholder(column, values, unsent)
-            arrays.append(debezium_type(column).to_arrow(values, column))
+            arrays.append(type_of(column).from_log(values, column))
         return pa.Table.from_arrays(arrays, schema=arrow_schema(self.table)), unsent
 
     def column(self, column: Column, structs: Sequence[Any]) -> pa.Array:
-        return debezium_type(column).to_arrow(values_of(structs, self._fields[column.name]), column)
+        return type_of(column).from_log(values_of(structs, self._fields[column.name]), column)
 
     def value(self, struct: Any, name: str) -> Any:
         return getattr(struct, self._fields[name])
@@ -87,19 +78,17 @@ class RowDecoder:
         if value is None:
             raise RefusedMessageError(f"{subject}: no {column.kind}")
         try:
-            debezium_type(column).to_arrow([value], column)
+            type_of(column).from_log([value], column)
         # before CONVERSION_ERRORS, of which it is one: only this reason has a remedy
         except UnsupportedValueError as unfit:
-            choices = name_wider_choices(column)
+            choices = " or ".join(type_of(column).wider)
             choice = f" unless it is followed as {choices} (source.column_types)" if choices else ""
             raise RefusedMessageError(f"{subject} holds {unfit}, which followers cannot hold{choice}") from unfit
         except CONVERSION_ERRORS as error:
             raise RefusedMessageError(f"{subject}: no {column.kind}") from error
 
     def _without_placeholder(self, column: Column, values: list[Any], unsent: dict[str, Mask]) -> list[Any]:
-        # an array comes as one text, also one of bytea
-        sent_as_bytes = column.kind is Kind.BYTES and not column.array
-        stands = self._placeholder.encode() if sent_as_bytes else self._placeholder
+        stands = self._placeholder.encode() if type_of(column).sent_as is bytes else self._placeholder
         if stands not in values:
             return values
         unsent[column.name] = np.array([value == stands for value in values], np.bool_)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from cdc.columns.arrays import Integers, Mask
 from cdc.columns.netting.changes import Changes, Op
 from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys, empty_keys, zero_keys
-from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.table import Table
 
 NOWHERE = -1

@@ -3,7 +3,7 @@
 All rows with a null have the same bits, which no value has, but for a collision.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -12,20 +12,10 @@ import pyarrow.compute as pc
 
 from cdc.columns.arrays import Mask
 from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys, key_bits
+from cdc.columns.types.registry import BY_ARROW
 from cdc.core.table import Column, Kind
 
 NULL_BITS: Final = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
-
-_COMMON_TYPES: Final[Sequence[tuple[Callable[[pa.DataType], bool], Kind, pa.DataType | None]]] = (
-    (pa.types.is_integer, Kind.BIGINT, pa.int64()),
-    (pa.types.is_string, Kind.TEXT, None),
-    (pa.types.is_large_string, Kind.TEXT, pa.string()),
-    (pa.types.is_binary, Kind.BYTES, None),
-    (pa.types.is_boolean, Kind.BOOLEAN, None),
-    (pa.types.is_date32, Kind.DATE, None),
-    (lambda kind: kind == pa.timestamp("us"), Kind.TIMESTAMP, None),
-    (lambda kind: kind == pa.timestamp("us", "UTC"), Kind.TIMESTAMPTZ, None),
-)
 
 
 def join_bits(values: Sequence[pa.Array | pa.ChunkedArray]) -> KeyBits:
@@ -34,9 +24,11 @@ def join_bits(values: Sequence[pa.Array | pa.ChunkedArray]) -> KeyBits:
     is_null = has_null(arrays)
     columns, filled = list[Column](), list[pa.Array]()
     for array in arrays:
-        column, common = _common_type(array.type)
-        columns.append(column)
-        filled.append(_fill_nulls(array.cast(common)))
+        found = _common_type(array.type)
+        if found is None:
+            raise TypeError(f"{array.type} is no type to join by")
+        columns.append(found[0])
+        filled.append(_fill_nulls(array.cast(found[1])))
     bits = key_bits(columns, filled)
     if is_null.any():
         # copies: the arrays may be views of other columns
@@ -68,25 +60,23 @@ def comparison_type(kind: pa.DataType) -> pa.DataType | None:
 
     None for types whose values have no bits. Floats have none: NaN, and two zeros, are equal in some engines only.
     """
-    try:
-        return _common_type(kind)[1]
-    except TypeError:
-        return None
+    common = _common_type(kind)
+    return common and common[1]
 
 
-def _common_type(kind: pa.DataType) -> tuple[Column, pa.DataType]:
+def _common_type(kind: pa.DataType) -> tuple[Column, pa.DataType] | None:
     """The type in which values of this one are compared, as a column for `key_bits`."""
     if pa.types.is_decimal128(kind):
         # one precision for all, so that only the scale tells two types apart
         return Column("", Kind.DECIMAL, 38, kind.scale), pa.decimal128(38, kind.scale)
-    for is_of, column, common in _COMMON_TYPES:
-        if is_of(kind):
-            return Column("", column), common or kind
-    raise TypeError(f"{kind} is no type to join by")
+    common = pa.int64() if pa.types.is_integer(kind) else pa.string() if pa.types.is_large_string(kind) else kind
+    found = BY_ARROW.get(common)
+    return (Column("", found.kind), common) if found and found.is_comparable else None
 
 
 def _fill_nulls(array: pa.Array) -> pa.Array:
     if not array.null_count:
         return array
     zero = "" if pa.types.is_string(array.type) else b"" if pa.types.is_binary(array.type) else 0
-    return pc.fill_null(array, pa.scalar(zero).cast(array.type))
+    # Arrow makes dates of integers of their own width only
+    return pc.fill_null(array, pa.scalar(zero, pa.int32() if pa.types.is_date32(array.type) else None).cast(array.type))

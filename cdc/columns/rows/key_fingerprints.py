@@ -18,26 +18,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cdc.columns.arrays import Integers, Mask
-from cdc.columns.values.arrow_types import LONGEST_WHOLE
-from cdc.core.table import Column, Kind
+from cdc.columns.types.postgres_type import Bytes, KeyForm
+from cdc.columns.types.registry import type_of
+from cdc.core.table import Column
 
 Words = npt.NDArray[np.uint64]
-Bytes = npt.NDArray[np.uint8]
 
 BYTES = 16
-_WIDTHS = {
-    Kind.BOOLEAN: 1,
-    Kind.SMALLINT: 2,
-    Kind.INTEGER: 4,
-    Kind.DATE: 4,
-    Kind.BIGINT: 8,
-    Kind.TIMESTAMP: 8,
-    Kind.TIMESTAMPTZ: 8,
-    Kind.UUID: 16,
-    Kind.DECIMAL: 16,
-}
 _HALF = 8
-_UUID_DASHES = (8, 13, 18, 23)
 _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
@@ -93,61 +81,11 @@ def key_bits(columns: Sequence[Column], values: Sequence[pa.Array | pa.ChunkedAr
     """
     # buffers are read below, and a chunked array has several
     arrays = [value.combine_chunks() if isinstance(value, pa.ChunkedArray) else value for value in values]
-    widths = [_width(column) for column in columns]
-    if None not in widths and sum(width or 0 for width in widths) <= BYTES:
-        return _pack([_to_fixed_bytes(column, array) for column, array in zip(columns, arrays, strict=True)])
-    return _hash_keys(columns, arrays)
-
-
-def _width(column: Column) -> int | None:
-    if column.kind is Kind.DECIMAL and column.precision <= LONGEST_WHOLE:
-        return _HALF
-    return _WIDTHS.get(column.kind)
-
-
-def _to_fixed_bytes(column: Column, array: pa.Array) -> Bytes:
-    """The column's bytes, big-endian: a row for each value."""
-    match column.kind:
-        case Kind.UUID:
-            return _uuid_bytes(array)
-        case Kind.DECIMAL:
-            return _decimal_bytes(array, _width(column) or BYTES)
-        case Kind.BOOLEAN:
-            return np.asarray(array.cast(pa.uint8())).reshape(-1, 1)
-    integers = pa.int32() if column.kind is Kind.DATE else pa.int64()
-    # no nulls here: numpy would make floats of integers with nulls
-    numbers = np.asarray(array.cast(integers) if column.kind not in (Kind.SMALLINT, Kind.INTEGER) else array)
-    return _big_endian(numbers)
-
-
-def _big_endian(numbers: npt.NDArray[Any]) -> Bytes:
-    width = numbers.dtype.itemsize
-    return np.ascontiguousarray(numbers).byteswap().view(np.uint8).reshape(-1, width)
-
-
-def _uuid_bytes(array: pa.Array) -> Bytes:
-    """Convert UUIDs of 36 characters, four of them dashes, to 16 bytes."""
-    text = _characters(array.cast(pa.string()), 36)
-    digits = np.delete(text, _UUID_DASHES, axis=1)
-    # Postgres writes lower case; np.where computes both branches, and the unused one may wrap below 0
-    values: Bytes = np.where(digits >= ord("a"), digits - (ord("a") - 10), digits - ord("0")).astype(np.uint8)
-    return ((values[:, 0::2] << 4) | values[:, 1::2]).astype(np.uint8)
-
-
-def _characters(array: pa.Array, width: int) -> Bytes:
-    # a slice shares the buffers of the whole array, so apply its offset (as in `_decimal_bytes`)
-    _, offsets, data = array.buffers()
-    if not len(array):
-        return np.empty((0, width), np.uint8)
-    bounds = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1]
-    return np.frombuffer(data, np.uint8)[bounds[0] : bounds[-1]].reshape(len(array), width)
-
-
-def _decimal_bytes(array: pa.Array, width: int) -> Bytes:
-    """The unscaled values of decimal128, 16 little-endian bytes in Arrow, as `width` big-endian bytes."""
-    data = np.frombuffer(array.buffers()[1], np.uint8).reshape(-1, BYTES)[array.offset : array.offset + len(array)]
-    # the upper bytes are cut: they only repeat the sign
-    return data[:, width - 1 :: -1] if width < BYTES else data[:, ::-1]
+    forms = [type_of(column).key for column in columns]
+    fixed = [form for form in forms if form]
+    if len(fixed) == len(forms) and sum(form.width for form in fixed) <= BYTES:
+        return _pack([form.to_bytes(array) for form, array in zip(fixed, arrays, strict=True)])
+    return _hash_keys(forms, arrays)
 
 
 def _pack(columns: Sequence[Bytes]) -> KeyBits:
@@ -182,20 +120,20 @@ def _scatter(words: Words) -> Words:
     return words ^ (words >> np.uint64(31))
 
 
-def _hash_keys(columns: Sequence[Column], arrays: Sequence[pa.Array]) -> KeyBits:
-    digests = b"".join([blake2b(row, digest_size=BYTES).digest() for row in _rows(columns, arrays)])
+def _hash_keys(forms: Sequence[KeyForm | None], arrays: Sequence[pa.Array]) -> KeyBits:
+    digests = b"".join([blake2b(row, digest_size=BYTES).digest() for row in _rows(forms, arrays)])
     halves = np.frombuffer(digests, ">u8").astype(np.uint64).reshape(-1, 2)
     return KeyBits(halves[:, 0].copy(), halves[:, 1].copy())
 
 
-def _rows(columns: Sequence[Column], arrays: Sequence[pa.Array]) -> Iterable[bytes]:
+def _rows(forms: Sequence[KeyForm | None], arrays: Sequence[pa.Array]) -> Iterable[bytes]:
     """The bytes of every row: columns of fixed width, then the others, each but the last with its length before it.
 
     So different rows have different bytes.
     """
-    pairs = list(zip(columns, arrays, strict=True))
-    fixed = [_to_fixed_bytes(column, array) for column, array in pairs if _width(column) is not None]
-    texts = [_in_bytes(array).to_pylist() for column, array in pairs if _width(column) is None]
+    pairs = list(zip(forms, arrays, strict=True))
+    fixed = [form.to_bytes(array) for form, array in pairs if form]
+    texts = [_in_bytes(array).to_pylist() for form, array in pairs if not form]
     # the last one needs no length: it ends with the row
     framed = [map(prefix_length, values) for values in texts[:-1]]
     parts = [*([slice_rows(np.hstack(fixed))] if fixed else []), *framed, *texts[-1:]]

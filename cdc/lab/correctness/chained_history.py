@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.lab.correctness.bank import Posting
 from cdc.lab.decoding import Session

@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 
 from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.netting.changes import Decoded, Messages, Op
-from cdc.columns.values.spark_types import row_type
+from cdc.columns.types.spark_types import row_type
 from cdc.connect.capture.debezium_properties import placeholder
 from cdc.core.errors import HistoryLostError, PreconditionError, UnreachableError
 from cdc.core.position import Bookmark, format_lsn, parse_lsn

@@ -12,7 +12,7 @@ from cdc.columns.names import quoted
 from cdc.columns.rows.compare import Comparison, compare, hash_side
 from cdc.columns.rows.digest import Digest, digest_of_copy
 from cdc.columns.table_copy import FrameCopy, RowsTask
-from cdc.columns.values.spark_types import row_type
+from cdc.columns.types.spark_types import row_type
 from cdc.config.settings import VIEWS
 from cdc.core.errors import PreconditionError, TableLostError
 from cdc.core.table import Table, TableName

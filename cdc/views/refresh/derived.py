@@ -8,7 +8,7 @@ from typing import Protocol
 import duckdb
 import pyarrow as pa
 
-from cdc.columns.values.arrow_types import arrow_type
+from cdc.columns.types.arrow_types import arrow_type
 from cdc.core.table import TableName
 from cdc.sinks.lake.table.lookup import ComputedColumn
 from cdc.sinks.lake.table.row_changes import RowChanges

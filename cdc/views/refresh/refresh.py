@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from cdc.columns.rows.join_fingerprints import are_among, join_bits
 from cdc.columns.rows.row_fingerprints import row_bits
-from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.table import Table, TableName
 from cdc.sinks.lake.table.bounds import TooManyRowsError
 from cdc.views.plan import ViewPlan

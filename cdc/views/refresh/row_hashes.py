@@ -9,7 +9,7 @@ import pyarrow as pa
 from cdc.columns.rows.digest import hash_document
 from cdc.columns.rows.documents import portions
 from cdc.columns.rows.row_fingerprints import row_bits
-from cdc.columns.values.arrow_types import arrow_schema, conform
+from cdc.columns.types.arrow_types import arrow_schema, conform
 from cdc.core.errors import ViewStoppedError
 from cdc.core.table import Table
 from cdc.sinks.lake.table.row_files import Derivation

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc.columns.rows.documents import value_texts
-from cdc.columns.values.arrow_types import arrow_type
+from cdc.columns.types.arrow_types import arrow_type
+from cdc.columns.types.registry import type_of
 from cdc.core.table import Column, Table
 from cdc.views.statement.list_order import ELEMENT, ListPaths
 
@@ -42,7 +42,7 @@ def _rebuild_list(array: pa.ListArray, column: Column, elements: ListPaths, *, i
         values = _sort(values, element, elements)
     if is_sorted and len(values):
         parents = np.asarray(pc.list_parent_indices(array))
-        ranks = np.asarray(pc.rank(value_texts(values, element), sort_keys="ascending", tiebreaker="first"))
+        ranks = np.asarray(pc.rank(type_of(element).write(values), sort_keys="ascending", tiebreaker="first"))
         values = values.take(pa.array(np.lexsort((ranks, parents))))
     lengths = np.asarray(pc.fill_null(pc.list_value_length(array), 0))
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from cdc.columns.names import quoted
 from cdc.columns.rows import digest as digests
 from cdc.columns.table_copy import FrameCopy
-from cdc.columns.values.arrow_types import arrow_schema, conform
+from cdc.columns.types.arrow_types import arrow_schema, conform
 from cdc.core.copied_file import CopiedFile
 from cdc.core.errors import ViewStoppedError
 from cdc.core.table import Table

@@ -8,8 +8,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.names import quoted
-from cdc.columns.values.arrow_types import arrow_schema
-from cdc.columns.values.spark_types import row_type
+from cdc.columns.types.arrow_types import arrow_schema
+from cdc.columns.types.spark_types import row_type
 from cdc.core.table import Table, TableName
 from cdc.sinks.lake.feed.small_tables import hold_small
 from cdc.sinks.lake.layout import Lake

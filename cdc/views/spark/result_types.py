@@ -2,17 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
 
 from pyspark.sql import types as T
 
-from cdc.columns.values.spark_types import spark_type, to_column
+from cdc.columns.types.registry import type_of
+from cdc.columns.types.spark_types import spark_type, to_column
 from cdc.core.errors import PreconditionError
-from cdc.core.table import Column, Kind, Table
+from cdc.core.table import Column, Table
 from cdc.views.definition import ViewDefinition
-
-# two engines may round a float's digits otherwise, and NaN and two zeros are equal in some only
-_NO_KEYS: Final = frozenset({Kind.REAL, Kind.DOUBLE, Kind.STRUCT})
 
 
 def describe_view(view: ViewDefinition, result: T.StructType, sources: Mapping[str, Column]) -> Table:
@@ -28,7 +25,7 @@ def describe_view(view: ViewDefinition, result: T.StructType, sources: Mapping[s
         if name.lower() not in names:
             raise _error(view, f"its result has no column {name}, which is in its key")
         column = names[name.lower()]
-        if column.kind in _NO_KEYS or column.array:
+        if column.array or not type_of(column).is_comparable:
             raise _error(view, f"column {name} can be in no key: it is {spark_type(column).simpleString()}")
     return Table(view.name, columns, tuple(names[name.lower()].name for name in view.key))
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from cdc.columns.values.spark_types import to_column
+from cdc.columns.types.spark_types import to_column
 from cdc.core.table import Column, TableName
 from cdc.views.plan import DerivedColumn, TableUse
 from cdc.views.statement.dialect.statements import DuckStatement, write_statement

@@ -8,7 +8,7 @@ from sqlglot import exp
 from sqlglot.optimizer.scope import Scope
 
 from cdc.columns.rows.join_fingerprints import comparison_type
-from cdc.columns.values.arrow_types import arrow_type
+from cdc.columns.types.arrow_types import arrow_type
 from cdc.views.plan import Edge, Link
 from cdc.views.statement.lineage import BaseColumn, Lineage, Sources, name_outputs, optional_sources
 from cdc.views.statement.statement import Statement

@@ -13,7 +13,7 @@ from sqlglot.errors import OptimizeError, ParseError, TokenError
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.tokenizer_core import Token, TokenType
 
-from cdc.columns.values.spark_types import spark_type
+from cdc.columns.types.spark_types import spark_type
 from cdc.core.errors import ConfigurationError
 from cdc.core.table import Table, TableName
 from cdc.views.plan import TableUse

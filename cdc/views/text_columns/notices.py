@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from cdc.columns.types.text_meaning import Meaning, UseKind
 from cdc.core.errors import ConfigurationError
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.views.definition import ViewDefinition
 from cdc.views.order import sort_readable
 from cdc.views.statement.final_windows import close_windows
 from cdc.views.statement.parsing import parse_statement
-from cdc.views.text_columns.meanings import Meaning, UseKind, find_meaning
+from cdc.views.text_columns.meanings import find_meaning, write_remedy
 from cdc.views.text_columns.uses import ColumnUse, Origins, UseFinder
 
 _LOG: Final = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ class TextNotice:
 
     @property
     def remedy(self) -> str:
-        return self.meaning.write_remedy(self.table, self.column.name)
+        return write_remedy(self.meaning, self.table, self.column.name)
 
 
 def find_notices(views: Iterable[ViewDefinition], tables: Mapping[TableName, Table]) -> list[TextNotice]:

@@ -11,10 +11,10 @@ from typing import Final
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
+from cdc.columns.types.text_meaning import UseKind
 from cdc.core.table import Column, TableName
 from cdc.views.statement.dialect.registry import name_of
 from cdc.views.statement.statement import Statement
-from cdc.views.text_columns.meanings import UseKind
 
 Origin = tuple[TableName, Column]
 """A column of a table whose values an expression has, unchanged."""

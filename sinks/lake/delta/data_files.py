@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdc.columns.arrays import Integers, Mask
-from cdc.columns.values.arrow_types import LONGEST_WHOLE
+from cdc.columns.types.decimals import LONGEST_WHOLE
 from cdc.sinks.lake.delta import statistics
 from cdc.sinks.lake.delta.snapshot import DataFile, now_ms
 from cdc.sinks.lake.storage.base import Storage

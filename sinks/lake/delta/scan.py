@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from cdc.columns.arrays import Integers
 from cdc.columns.spark_tasks import run_in_tasks
 from cdc.columns.table_copy import RowsTask
-from cdc.columns.values.arrow_types import arrow_schema, conform
+from cdc.columns.types.arrow_types import arrow_schema, conform
 from cdc.core.table import Table
 from cdc.sinks.lake.delta import deletion_vectors
 from cdc.sinks.lake.delta.snapshot import DataFile

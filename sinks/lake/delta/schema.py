@@ -6,24 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_type
 
 from cdc.sinks.lake.delta.actions import Action, Metadata, Protocol
 from cdc.sinks.lake.delta.snapshot import now_ms
 
 _NTZ = "timestampNtz"
-_DELTA_TYPES: Mapping[pa.DataType, str] = {
-    pa.bool_(): "boolean",
-    pa.int16(): "short",
-    pa.int32(): "integer",
-    pa.int64(): "long",
-    pa.float32(): "float",
-    pa.float64(): "double",
-    pa.string(): "string",
-    pa.binary(): "binary",
-    pa.date32(): "date",
-    pa.timestamp("us"): "timestamp_ntz",
-    pa.timestamp("us", "UTC"): "timestamp",
-}
 
 
 def create_actions(
@@ -55,13 +43,9 @@ def metadata_action(name: str, schema: pa.Schema, properties: Mapping[str, str],
 
 def delta_schema(schema: pa.Schema) -> dict[str, Any]:
     """The schema as the log spells it (Delta protocol, "Schema Serialization Format")."""
-    return _delta_struct(schema)
-
-
-def _delta_struct(fields: Iterable[pa.Field]) -> dict[str, Any]:
     # nullable in any case: change data of deletes has nulls outside the key
     spelled = [
-        {"name": field.name, "type": delta_type(field.type), "nullable": True, "metadata": {}} for field in fields
+        {"name": field.name, "type": delta_type(field.type), "nullable": True, "metadata": {}} for field in schema
     ]
     return {"type": "struct", "fields": spelled}
 
@@ -78,11 +62,5 @@ def _value_types(kinds: Iterable[pa.DataType]) -> Iterator[pa.DataType]:
 
 
 def delta_type(kind: pa.DataType) -> str | dict[str, Any]:
-    """An Arrow type as the log spells it."""
-    if pa.types.is_list(kind):
-        return {"type": "array", "elementType": delta_type(kind.value_type), "containsNull": True}
-    if pa.types.is_struct(kind):
-        return _delta_struct(kind)
-    if pa.types.is_decimal(kind):
-        return f"decimal({kind.precision},{kind.scale})"
-    return _DELTA_TYPES[kind]
+    """An Arrow type as the log spells it, which is as Spark does."""
+    return from_arrow_type(kind).jsonValue()

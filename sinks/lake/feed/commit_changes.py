@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdc.columns.feed import FeedRows, merge_versions
-from cdc.columns.values.arrow_types import arrow_schema, conform
+from cdc.columns.types.arrow_types import arrow_schema, conform
 from cdc.core.table import Table
 from cdc.sinks.lake.delta.actions import Action, Add, Cdc, Remove, of_type
 from cdc.sinks.lake.delta.damage import read_parts, reading

@@ -13,7 +13,7 @@ from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError
 
 from cdc.columns.rows import digest as digests
-from cdc.columns.values.arrow_types import arrow_schema, conform
+from cdc.columns.types.arrow_types import arrow_schema, conform
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Table
 from cdc.sinks.lake.layout import Lake

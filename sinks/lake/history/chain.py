@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.table import Table
 from cdc.sinks.lake.history.shape import BATCH, CHAIN, SEQUENCE
 from cdc.sinks.lake.history.value_bytes import feed_values

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc.columns.values.arrow_types import arrow_schema, conform
+from cdc.columns.types.arrow_types import arrow_schema, conform
 from cdc.core.table import Table
 from cdc.sinks.lake.delta.damage import read_parts
 from cdc.sinks.lake.delta.scan import Share, live_rows

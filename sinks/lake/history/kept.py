@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from cdc.columns.netting.batch import WrittenRows
 from cdc.columns.rows.key_fingerprints import empty_keys
-from cdc.columns.values.arrow_types import arrow_schema, conform
+from cdc.columns.types.arrow_types import arrow_schema, conform
 from cdc.core.position import Lsn
 from cdc.core.table import Table
 from cdc.sinks.lake.delta import data_files

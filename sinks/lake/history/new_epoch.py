@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Protocol
 
-from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.errors import RefusedError
 from cdc.core.position import Bookmark
 from cdc.core.table import Table

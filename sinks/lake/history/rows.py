@@ -13,7 +13,7 @@ from cdc.columns.netting.changes import Changes, Op
 from cdc.columns.netting.transactions import Ends
 from cdc.columns.netting.versions import Versions, list_versions
 from cdc.columns.rows.key_fingerprints import KeyBits
-from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.table import Table
 from cdc.sinks.lake.history.shape import ADDED, CHANGE, ENDS, FURTHER, history_table
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cdc.columns.values.arrow_types import conform
+from cdc.columns.types.arrow_types import conform
 from cdc.core.errors import HistoryLostError, RefusedError
 from cdc.sinks.lake.delta import data_files
 from cdc.sinks.lake.delta.actions import Action

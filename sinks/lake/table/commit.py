@@ -11,7 +11,7 @@ from cdc.columns.feed import FeedRows
 from cdc.columns.netting.batch import TableEffect, WrittenRows
 from cdc.columns.netting.net_changes import NetChanges
 from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys
-from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.errors import DivergenceError, RefusedError, TableLostError
 from cdc.sinks.lake.delta import data_files
 from cdc.sinks.lake.delta.actions import Action, Cdc

@@ -10,7 +10,7 @@ from pyroaring import BitMap
 
 from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys, empty_keys
 from cdc.columns.rows.row_fingerprints import row_bits
-from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.types.arrow_types import arrow_schema
 from cdc.sinks.lake.delta import data_files
 from cdc.sinks.lake.delta.damage import read_parts
 from cdc.sinks.lake.delta.deletion_vectors import VectorFile, deleted_mask

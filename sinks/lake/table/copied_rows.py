@@ -7,7 +7,7 @@ from typing import Final
 import pyarrow as pa
 
 from cdc.columns.arrays import Integers
-from cdc.columns.values.arrow_types import conform
+from cdc.columns.types.arrow_types import conform
 from cdc.sinks.lake.delta import data_files
 from cdc.sinks.lake.delta.snapshot import DataFile
 from cdc.sinks.lake.storage.base import Storage

@@ -14,7 +14,7 @@ from pyroaring import BitMap
 
 from cdc.columns.arrays import Integers, Mask
 from cdc.columns.rows.key_fingerprints import KeyBits
-from cdc.columns.values.arrow_types import conform
+from cdc.columns.types.arrow_types import conform
 from cdc.core.table import TableName
 from cdc.sinks.lake.delta import data_files, deletion_vectors
 from cdc.sinks.lake.delta.damage import reading

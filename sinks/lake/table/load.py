@@ -9,7 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.copied_file import CopiedFile
 from cdc.core.errors import RefusedError, TableLostError
 from cdc.core.position import Bookmark

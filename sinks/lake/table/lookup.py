@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from cdc.columns.arrays import Integers
 from cdc.columns.rows.join_fingerprints import join_bits
-from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.table import Table
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.delta import data_files

@@ -16,7 +16,7 @@ from pyroaring import BitMap
 
 from cdc.columns.arrays import Integers, Mask
 from cdc.columns.rows.row_fingerprints import row_bits
-from cdc.columns.values.arrow_types import arrow_schema, conform
+from cdc.columns.types.arrow_types import arrow_schema, conform
 from cdc.core.table import Table
 from cdc.sinks.lake.delta import data_files
 from cdc.sinks.lake.delta.actions import Action, Add, Remove

@@ -12,7 +12,7 @@ from pyroaring import BitMap
 from cdc.columns.arrays import Integers, Mask
 from cdc.columns.rows.key_fingerprints import KeyBits
 from cdc.columns.rows.row_fingerprints import identifying_columns, row_bits
-from cdc.columns.values.arrow_types import arrow_schema, conform
+from cdc.columns.types.arrow_types import arrow_schema, conform
 from cdc.core.errors import CdcError, DivergenceError, PreconditionError, RefusedError, TableLostError
 from cdc.core.plural import format_count
 from cdc.core.position import Lsn

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 
 from cdc.columns.feed import FeedBatch
 from cdc.columns.table_copy import RowsTask
-from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.change import Key, Row
 from cdc.core.position import Lsn, Position
 from cdc.core.table import Column, Kind, Table, TableName

@@ -8,7 +8,7 @@ from deltalake import DeltaTable, QueryBuilder
 
 from cdc.columns.netting.batch import TableEffect
 from cdc.columns.netting.net_changes import fold
-from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.change import Change, CommitOrder, Key, Row, Update
 from cdc.core.copied_file import CopiedFile
 from cdc.core.position import Bookmark, Lsn

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from cdc.columns.netting.batch import DecodedBatch, TableChanges
 from cdc.columns.netting.transactions import to_columns
-from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.change import Change, CommitOrder, Row, Truncate, Update
 from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import Table, TableName

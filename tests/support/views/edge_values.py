@@ -6,8 +6,8 @@ from itertools import product
 
 import pyarrow as pa
 
-from cdc.columns.values.arrow_types import arrow_schema
-from cdc.columns.values.timestamps import days_of
+from cdc.columns.types.arrow_types import arrow_schema
+from cdc.columns.types.moments import days_of
 from cdc.core.table import Column, Kind, Table, TableName
 
 Values = Sequence[object]

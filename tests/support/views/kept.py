@@ -7,8 +7,8 @@ from typing import NamedTuple, cast
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc.columns.values.arrow_types import arrow_schema
-from cdc.columns.values.spark_types import row_type
+from cdc.columns.types.arrow_types import arrow_schema
+from cdc.columns.types.spark_types import row_type
 from cdc.core.change import Row
 from cdc.core.position import Position
 from cdc.core.table import Table, TableName

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.views.statement.dialect.registry import Kind as RegistryKind
 from cdc.views.statement.dialect.registry import kind_of

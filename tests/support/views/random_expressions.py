@@ -8,7 +8,7 @@ from random import Random
 import pyarrow as pa
 from pyspark.errors import PySparkException
 
-from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.table import Column, Kind, Table
 from cdc.views.statement.parsing import parse_statement
 from tests.support.views.edge_values import EDGES, to_array

@@ -15,7 +15,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from cdc.columns.values.spark_types import row_type
+from cdc.columns.types.spark_types import row_type
 from cdc.core.table import Column, Kind, Table
 from cdc.views.refresh.evaluate import Evaluator
 from cdc.views.statement.dialect.statements import DuckStatement

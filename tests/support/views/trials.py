@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.errors import ConfigurationError
 from cdc.core.table import Kind, Table, TableName
 from cdc.sinks.lake.table import row_changes

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from cdc.columns.values.spark_types import row_type
+from cdc.columns.types.spark_types import row_type
 from cdc.core.table import Table, TableName
 from cdc.views.statement.dialect.statements import DuckStatement, write_statement
 from cdc.views.statement.dialect.types import UnorderedArrayType

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cdc.columns.values.debezium_values import debezium_type
-from cdc.columns.values.decimals import to_decimals
-from cdc.columns.values.postgres_text import from_text
-from cdc.columns.values.unsupported import UnsupportedValueError
+from cdc.columns.types.decimals import nearest_doubles, to_decimals
+from cdc.columns.types.registry import type_of
+from cdc.columns.types.unsupported import UnsupportedValueError
 from cdc.core.table import Column, Kind
 from tests.support.examples import examples
 
@@ -21,6 +20,11 @@ written = st.from_regex(r"-?(0|[1-9][0-9]{0,45})(\.[0-9]{1,45})?", fullmatch=Tru
 
 def column(precision: int, scale: int, *, array: bool = False) -> Column:
     return Column("c", Kind.DECIMAL, precision, scale, array=array, chosen=f"decimal({precision},{scale})")
+
+
+def from_text(texts: list[str | None], of: Column) -> list[object]:
+    found: list[object] = type_of(of).from_text(texts, of).to_pylist()
+    return found
 
 
 def fits(number: Decimal, precision: int, scale: int) -> bool:
@@ -59,11 +63,25 @@ def test_other_texts_are_no_values(text: str) -> None:
 
 def test_scales_of_one_number_are_one_value_by_log_and_by_copy() -> None:
     texts, expected = ["1", "1.0", "1.000", None], [Decimal("1.00")] * 3 + [None]
-    assert debezium_type(column(5, 2)).to_arrow(texts, column(5, 2)).to_pylist() == expected
-    assert from_text(texts, column(5, 2)).to_pylist() == expected
-    assert from_text(["{1,1.0,1.000,NULL}", None], column(5, 2, array=True)).to_pylist() == [expected, None]
+    assert type_of(column(5, 2)).from_log(texts, column(5, 2)).to_pylist() == expected
+    assert from_text(texts, column(5, 2)) == expected
+    assert from_text(["{1,1.0,1.000,NULL}", None], column(5, 2, array=True)) == [expected, None]
 
 
 def test_element_that_does_not_fit_is_refused() -> None:
     with pytest.raises(UnsupportedValueError, match="beyond"):
         from_text(["{1,1.005}"], column(5, 2, array=True))
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**300), max_value=10**300))
+def test_numeric_becomes_its_nearest_double(value: Decimal) -> None:
+    (found,) = nearest_doubles(pa.array([f"{value:f}"])).to_pylist()
+    assert repr(found) == repr(float(value))
+
+
+def test_number_beyond_all_doubles_raises() -> None:
+    assert (
+        str(nearest_doubles(pa.array(["NaN", "Infinity", "-Infinity", None])).to_pylist()) == "[nan, inf, -inf, None]"
+    )
+    with pytest.raises(UnsupportedValueError, match="no double is near to"):
+        nearest_doubles(pa.array(["1", "-1" + "0" * 309]))

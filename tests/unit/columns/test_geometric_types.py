@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.columns.values.geometric_types import as_postgres, double
+from cdc.columns.types.geometric_types import as_postgres, double
 
 
 @pytest.mark.parametrize(

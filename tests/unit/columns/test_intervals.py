@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.columns.values.intervals import to_iso
+from cdc.columns.types.intervals import to_iso
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdc.columns.rows.join_fingerprints import comparison_type, join_bits
 from cdc.columns.rows.key_fingerprints import key_bits
-from cdc.columns.values.arrow_types import arrow_type
+from cdc.columns.types.arrow_types import arrow_type
+from cdc.columns.types.registry import TYPES
 from cdc.core.table import Column, Kind
 
 WHOLE = {Kind.SMALLINT: 15, Kind.INTEGER: 31, Kind.BIGINT: 63}
@@ -74,3 +76,9 @@ def test_bits_do_not_depend_on_the_machine_or_the_version(kind: Kind, value: obj
     }
     [found] = key_bits([Column("k", kind)], [pa.array([value], arrow_type(Column("k", kind)))]).pairs()
     assert found == expected[kind]
+
+
+@pytest.mark.parametrize("kind", [kind for kind, each in TYPES.items() if comparison_type(each.arrow) is not None])
+def test_nulls_of_every_type_that_is_joined_have_one_value(kind: Kind) -> None:
+    found = join_bits([pa.nulls(2, TYPES[kind].arrow)]).pairs()
+    assert found == [(2**64 - 1, 2**64 - 1)] * 2

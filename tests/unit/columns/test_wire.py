@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.columns.values.debezium_values import debezium_type
-from cdc.columns.values.timestamps import time_of_day
-from cdc.columns.values.unsupported import UnsupportedValueError
+from cdc.columns.types.moments import time_of_day
+from cdc.columns.types.registry import type_of
+from cdc.columns.types.unsupported import UnsupportedValueError
 from cdc.core.table import Column, Kind
 
 
 def arrow(kind: Kind, *values: object, precision: int = 0, scale: int = 0) -> pa.Array:
     column = Column("c", kind, precision, scale)
-    return debezium_type(column).to_arrow(values, column)
+    return type_of(column).from_log(values, column)
 
 
 @given(st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31)))

@@ -14,7 +14,7 @@ from deltalake import DeltaTable, QueryBuilder
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.sinks.lake.delta import data_files, statistics
 from cdc.sinks.lake.storage.base import LocalFolder

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.change import Change, CommitOrder, Key, Row, Truncate, Update
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Table

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import Lsn
 from cdc.sinks.lake.delta.schema import metadata_action

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.columns.values.arrow_types import LONGEST_WHOLE
+from cdc.columns.types.decimals import LONGEST_WHOLE
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.snapshots.copy_reader import BlockReader

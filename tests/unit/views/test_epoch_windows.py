@@ -8,7 +8,7 @@ from typing import cast
 import pyarrow as pa
 import pytest
 
-from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.sinks.lake.delta.log import DeltaLog
 from cdc.sinks.lake.history.epochs import GONE, Epoch, OpenEpoch

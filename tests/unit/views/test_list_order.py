@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.errors import ConfigurationError
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.views.refresh.sorted_lists import sort_lists

@@ -7,7 +7,7 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.sinks.lake.table.lookup import ROW, ComputedColumn
 from cdc.sinks.lake.table.row_changes import RowChanges

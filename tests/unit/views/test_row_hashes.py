@@ -5,7 +5,7 @@ from datetime import date
 import pyarrow as pa
 import pytest
 
-from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.errors import ViewStoppedError
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.views.refresh.row_hashes import compare, hash_rows

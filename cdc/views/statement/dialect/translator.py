@@ -8,7 +8,7 @@ from typing import Final
 from pyspark.sql import types as T
 from sqlglot import exp
 
-from cdc.columns.values.spark_types import spark_type
+from cdc.columns.types.spark_types import spark_type
 from cdc.core.table import Table, TableName
 from cdc.views.statement.dialect.places import place_of
 from cdc.views.statement.dialect.precedence import check_precedence

@@ -11,7 +11,8 @@ from typing import Final
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope
 
-from cdc.columns.values.spark_types import spark_type
+from cdc.columns.types.spark_types import spark_type
+from cdc.columns.types.text_meaning import Meaning
 from cdc.core.table import Column, Kind, Table
 from cdc.views.statement.dialect.registry import kind_of
 from cdc.views.statement.entrance.admission import Refused, refuse
@@ -19,7 +20,7 @@ from cdc.views.statement.entrance.determined import RowIdentity
 from cdc.views.statement.entrance.ties import is_total
 from cdc.views.statement.lineage import Lineage
 from cdc.views.statement.statement import Statement
-from cdc.views.text_columns.meanings import Meaning, find_addition_meaning
+from cdc.views.text_columns.meanings import find_addition_meaning, write_remedy
 
 _SUMS: Final = (exp.Sum, exp.Avg, "mean", "try_sum", "try_avg")
 _MOMENTS: Final = (
@@ -71,7 +72,7 @@ def _refuse_added(node: exp.Expr, numerics: Mapping[tuple[Table, Column], Meanin
     if not numerics:
         return refuse(node, "", _ADDED)
     causes = [f"{table.name}.{column.name} {meaning.what}" for (table, column), meaning in numerics.items()]
-    remedies = [meaning.write_remedy(table, column.name) for (table, column), meaning in numerics.items()]
+    remedies = [write_remedy(meaning, table, column.name) for (table, column), meaning in numerics.items()]
     return refuse(node, "", f"{', '.join(causes)}, added as doubles, and {_LAST_DIGITS}: {', '.join(remedies)}")
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope
 
-from cdc.columns.values.spark_types import spark_type
+from cdc.columns.types.spark_types import spark_type
 from cdc.views.statement.entrance.admission import Refused, refuse
 from cdc.views.statement.entrance.functions import BY_TIME
 from cdc.views.statement.lineage import Lineage

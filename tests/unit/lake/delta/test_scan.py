@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from cdc.columns.names import KafkaColumn
 from cdc.columns.rows.documents import documents_of
-from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.types.arrow_types import arrow_schema
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.delta.deletion_vectors import VectorFile
 from cdc.sinks.lake.delta.scan import MIN_SHARE_BYTES, LakeCopy, Share, live_rows, split_files

@@ -1,9 +1,17 @@
 """Geometric types: converts the numbers of Debezium's driver back to Postgres's text."""
 
 import re
+from dataclasses import replace
 from decimal import Decimal
 from math import isfinite
 from typing import Final
+
+import pyarrow as pa
+
+from cdc.columns.types.postgres_type import read_each
+from cdc.columns.types.text_meaning import AS_NUMBERS, IN_SOURCE, Meaning
+from cdc.columns.types.texts import SHORT_TEXT
+from cdc.core.table import Kind
 
 _NUMBER: Final = re.compile(r"-?(?:\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|Infinity)|NaN")
 _FIRST_FIXED, _FIRST_SCIENTIFIC = -4, 15
@@ -33,3 +41,16 @@ def double(number: float) -> str:
         return minus + f"{Decimal((0, digits, exponent)):f}"
     point = "." if len(digits) > 1 else ""
     return f"{minus}{written[0]}{point}{written[1:]}e{'-' if place < 0 else '+'}{abs(place):02}"
+
+
+GEOMETRIC: Final = replace(
+    SHORT_TEXT,
+    kind=Kind.GEOMETRIC,
+    names=("point", "line", "lseg", "box", "path", "polygon", "circle"),
+    has_name=True,
+    is_out_of_line=True,
+    from_log=read_each(as_postgres, pa.string()),
+    is_sent_whole=False,
+    meaning=Meaning("is a geometric type, text in the lake", AS_NUMBERS, IN_SOURCE),
+    exact="exact, every double of it",
+)

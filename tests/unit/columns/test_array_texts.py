@@ -1,6 +1,5 @@
 """Values as Postgres writes them are read as they are, or refused."""
 
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -9,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc.columns.rows.documents import documents
-from cdc.columns.values.postgres_text import elements, from_text, nearest_doubles
-from cdc.columns.values.unsupported import UnsupportedValueError
+from cdc.columns.types.array_texts import elements
+from cdc.columns.types.registry import type_of
 from cdc.core.table import Column, Kind, Table, TableName
 
 texts = st.one_of(st.none(), st.text(), st.sampled_from(["NULL", "null", "", " ", "{}", '"', "\\", ",", "a,b", "{a}"]))
@@ -23,20 +22,6 @@ def written(element: str | None) -> str:
     special = element == "" or element.upper() == "NULL" or any(c in '{}",\\' or c.isspace() for c in element)
     escaped = element.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"' if special else element
-
-
-@given(st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**300), max_value=10**300))
-def test_numeric_becomes_its_nearest_double(value: Decimal) -> None:
-    (found,) = nearest_doubles(pa.array([f"{value:f}"])).to_pylist()
-    assert repr(found) == repr(float(value))
-
-
-def test_number_beyond_all_doubles_raises() -> None:
-    assert (
-        str(nearest_doubles(pa.array(["NaN", "Infinity", "-Infinity", None])).to_pylist()) == "[nan, inf, -inf, None]"
-    )
-    with pytest.raises(UnsupportedValueError, match="no double is near to"):
-        nearest_doubles(pa.array(["1", "-1" + "0" * 309]))
 
 
 @given(st.lists(texts))
@@ -94,9 +79,11 @@ def test_what_followers_cannot_hold_is_refused(kind: Kind, text: str) -> None:
         from_text([None, text], Column("c", kind, 9, 2))
 
 
-def read(column: Column, values: list[str | None]) -> list[Any]:
-    import pyarrow as pa
+def from_text(texts: list[str | None], column: Column) -> pa.Array:
+    return type_of(column).from_text(texts, column)
 
+
+def read(column: Column, values: list[str | None]) -> list[Any]:
     table = Table(TableName("public", "t"), (column,), ())
     found: list[Any] = documents(pa.table({"c": from_text(values, column)}), table).to_pylist()
     return found

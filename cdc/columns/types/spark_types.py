@@ -1,54 +1,25 @@
-"""The Spark type of every kind of column, and back."""
+"""The Spark type of a column, and back: what Arrow's type is in Spark."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_type
 
+from cdc.columns.types.registry import BY_ARROW, type_of
 from cdc.core.table import Column, Kind, Table
 
-_SPARK_TYPES: dict[Kind, T.DataType] = {
-    Kind.BOOLEAN: T.BooleanType(),
-    Kind.SMALLINT: T.ShortType(),
-    Kind.INTEGER: T.IntegerType(),
-    Kind.BIGINT: T.LongType(),
-    Kind.REAL: T.FloatType(),
-    Kind.DOUBLE: T.DoubleType(),
-    Kind.BYTES: T.BinaryType(),
-    Kind.DATE: T.DateType(),
-    Kind.TIMESTAMP: T.TimestampNTZType(),
-    Kind.TIMESTAMPTZ: T.TimestampType(),
-    Kind.OID: T.LongType(),
-}
-
-
 _KINDS: Final[Mapping[type[T.DataType], Kind]] = {
-    T.BooleanType: Kind.BOOLEAN,
     T.ByteType: Kind.SMALLINT,
-    T.ShortType: Kind.SMALLINT,
-    T.IntegerType: Kind.INTEGER,
-    T.LongType: Kind.BIGINT,
-    T.FloatType: Kind.REAL,
-    T.DoubleType: Kind.DOUBLE,
-    T.StringType: Kind.TEXT,
-    T.BinaryType: Kind.BYTES,
-    T.DateType: Kind.DATE,
-    T.TimestampNTZType: Kind.TIMESTAMP,
-    T.TimestampType: Kind.TIMESTAMPTZ,
+    **{type(from_arrow_type(arrow)): each.kind for arrow, each in BY_ARROW.items()},
 }
 """The kind of a Spark type's column."""
 
 
 def spark_type(column: Column) -> T.DataType:
-    """The column's Spark type in a follower's table; kinds without one of their own are strings."""
-    if column.array:
-        return T.ArrayType(spark_type(column.element))
-    if column.kind is Kind.STRUCT:
-        return T.StructType([T.StructField(each.name, spark_type(each)) for each in column.fields])
-    if column.kind is Kind.DECIMAL:
-        return T.DecimalType(column.precision, column.scale)
-    return _SPARK_TYPES.get(column.kind, T.StringType())
+    """The column's Spark type in a follower's table."""
+    return from_arrow_type(type_of(column).arrow)
 
 
 def row_type(table: Table) -> T.StructType:

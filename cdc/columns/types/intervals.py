@@ -1,13 +1,21 @@
-"""Intervals: converts the texts of Postgres and of its driver to one form of ISO 8601.
+"""interval: converts the texts of Postgres and of its driver to one form of ISO 8601.
 
 Months, days and microseconds stay separate, as in Postgres: a month has no fixed number of days (manual, "Interval
 Input").
 """
 
 import re
+from dataclasses import replace
 from typing import Final
 
-from cdc.columns.values.unsupported import UnsupportedValueError
+import pyarrow as pa
+
+from cdc.columns.types.copied_fields import to_texts
+from cdc.columns.types.postgres_type import read_each
+from cdc.columns.types.text_meaning import AS_NUMBERS, IN_SOURCE, Meaning
+from cdc.columns.types.texts import SHORT_TEXT
+from cdc.columns.types.unsupported import UnsupportedValueError
+from cdc.core.table import Kind
 
 _FIELD: Final = re.compile(r"([+-]?\d+)(?:\.(\d+))? (year|mon|day|hour|min|sec)s?\b")
 _CLOCK: Final = re.compile(r"([+-]?)(\d+):(\d\d):(\d\d)(?:\.(\d+))?$")
@@ -61,3 +69,19 @@ def _parts(number: int, of: int) -> tuple[int, int]:
     """Divide by `of`, rounding towards 0: quotient and remainder both have the number's sign."""
     whole, rest = divmod(abs(number), of)
     return (-whole, -rest) if number < 0 else (whole, rest)
+
+
+_read = read_each(to_iso, pa.string())
+INTERVAL: Final = replace(
+    SHORT_TEXT,
+    kind=Kind.INTERVAL,
+    names=("interval",),
+    wider=("text",),
+    from_log=_read,
+    is_sent_whole=False,
+    from_text=_read,
+    # the binary form is not worth parsing
+    from_copy=lambda field, column: _read(to_texts(field).to_pylist(), column),
+    meaning=Meaning("is an interval, text in ISO 8601 in the lake", AS_NUMBERS, IN_SOURCE),
+    exact="exact, in ISO 8601; infinity is refused, but as text",
+)
