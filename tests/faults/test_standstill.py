@@ -39,14 +39,14 @@ MESSAGES = (
 @pytest.fixture(autouse=True)
 def _impatient(quicker: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who looks does so more often, and gives up as soon as a standstill is sure."""
-    monkeypatch.setattr("cdc.connect.capture.progress.STILL_FOR_GOOD_SECONDS", 1.0)
-    monkeypatch.setattr("cdc.connect.capture.progress.LEAST_QUIET_SECONDS", 3.0)
+    monkeypatch.setattr("cdc.run.health.standstill.STILL_FOR_GOOD_SECONDS", 1.0)
+    monkeypatch.setattr("cdc.run.health.standstill.LEAST_QUIET_SECONDS", 3.0)
     # no configuration is changed while these tests look, which would stop a connector for some seconds
-    monkeypatch.setattr("cdc.run.capture.progress_check.STOPPED_SECONDS", 1.0)
-    for module in ("cdc.connect.capture.progress", "cdc.connect.capture.observation"):
+    monkeypatch.setattr("cdc.run.health.progress_check.STOPPED_SECONDS", 1.0)
+    for module in ("cdc.run.health.standstill", "cdc.run.health.observation"):
         monkeypatch.setattr(f"{module}.OBSERVED_SECONDS", 2.0)
-    monkeypatch.setattr("cdc.connect.capture.observation.LOCK_MILLISECONDS", 300)
-    for module in ("cdc.run.follow.follow", "cdc.run.capture.progress_check"):
+    monkeypatch.setattr("cdc.run.health.observation.LOCK_MILLISECONDS", 300)
+    for module in ("cdc.run.follow.follow", "cdc.run.health.progress_check"):
         monkeypatch.setattr(f"{module}.LOOK_SECONDS", 0.4)
 
 

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from psycopg import Connection
 
-from cdc.connect.capture import connector, debezium_properties, probe
+from cdc.connect.capture import connector, debezium_properties
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.source import catalog, slot
 from cdc.connect.source import connection as source
@@ -19,6 +19,7 @@ from cdc.core.table import Table, TableName
 from cdc.log.clients.reader import read_written_ends
 from cdc.log.names import change_topic, transaction_topic
 from cdc.progress import SPARKS_ROWS, Progress
+from cdc.run.copy import probe
 from cdc.run.pipeline import Pipeline
 from cdc.run.spark.errors import translate_errors
 from cdc.run.spark.job_progress import track_job

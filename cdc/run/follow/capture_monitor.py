@@ -10,19 +10,19 @@ from contextlib import suppress
 from psycopg import Connection
 
 from cdc.connect.capture.connector_state import ConnectorState, look_up
-from cdc.connect.capture.observation import CaptureObserver
-from cdc.connect.capture.progress import SILENT_SECONDS, CaptureTroubleError, Standstill
-from cdc.connect.capture.trouble import find_trouble
 from cdc.connect.source import publication
 from cdc.core.errors import CdcError, HistoryLostError, UnreachableError
 from cdc.core.position import Lsn
 from cdc.core.table import TableName
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import last_end
-from cdc.run.capture.continuity import check_source
-from cdc.run.capture.progress_check import REPAIR_SECONDS
 from cdc.run.copy.resync_queue import ResyncQueue
 from cdc.run.follow.stop_requests import StopRequests
+from cdc.run.health.continuity import check_source
+from cdc.run.health.observation import CaptureObserver
+from cdc.run.health.progress_check import REPAIR_SECONDS
+from cdc.run.health.standstill import SILENT_SECONDS, CaptureTroubleError, Standstill
+from cdc.run.health.trouble import find_trouble
 from cdc.run.lease import COPIES
 from cdc.run.pipeline import Pipeline
 from cdc.run.tables import problems

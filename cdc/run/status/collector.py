@@ -10,9 +10,6 @@ from cdc.columns.feed import FedFollower
 from cdc.columns.netting.transactions import Ends, to_columns
 from cdc.config.settings import VIEWS
 from cdc.connect.capture.connector_state import ConnectorState, look_up
-from cdc.connect.capture.observation import CaptureObserver, observe
-from cdc.connect.capture.progress import Standstill, quiet_seconds, to_capture_trouble
-from cdc.connect.capture.trouble import describe_trouble, find_trouble
 from cdc.connect.source import connection as source
 from cdc.connect.source import preflight, publication, slot
 from cdc.connect.source.relation import read_shapes
@@ -22,11 +19,14 @@ from cdc.core.table import TableName
 from cdc.core.table_state import Listed, TableState
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import LAST_MESSAGES, log_bounds, read_ends_between
-from cdc.run.capture.continuity import check_continuity
-from cdc.run.capture.lag import LagMeter
+from cdc.run.health.continuity import check_continuity
+from cdc.run.health.observation import CaptureObserver, observe
+from cdc.run.health.standstill import Standstill, quiet_seconds, to_capture_trouble
+from cdc.run.health.trouble import describe_trouble, find_trouble
 from cdc.run.kept_histories import describe_history_problems
 from cdc.run.kept_views import describe_stopped_views, describe_views
 from cdc.run.pipeline import Pipeline
+from cdc.run.status.lag import LagMeter
 from cdc.run.status.row_counts import count_lake_rows, count_source_rows
 from cdc.run.status.status import FollowerState, Status
 from cdc.run.tables import problems

@@ -12,7 +12,7 @@ from cdc.connect.source import connection as source
 from cdc.connect.source.catalog import ExaminedTables
 from cdc.core.errors import CdcError, ConfigurationError
 from cdc.core.table import Table, TableName
-from cdc.run.capture.progress_check import CaptureCheck
+from cdc.run.health.progress_check import CaptureCheck
 from cdc.run.pipeline import Pipeline
 from cdc.run.tables import problems
 from cdc.run.tables.history_check import require_position

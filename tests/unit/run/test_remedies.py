@@ -18,8 +18,6 @@ from cdc.__main__ import VERBS
 from cdc.cli.app import build
 from cdc.connect.capture import topics
 from cdc.connect.capture.connector_state import ConnectorState
-from cdc.connect.capture.progress import Standstill
-from cdc.connect.capture.trouble import MEND, PASS_OVER, find_trouble
 from cdc.connect.settings import SourceSettings
 from cdc.connect.source import decoding, publication, slot
 from cdc.connect.source.slot import SlotState
@@ -27,6 +25,8 @@ from cdc.core.errors import RECAPTURE, CdcError, ConfigurationError, HistoryLost
 from cdc.core.table import TableName
 from cdc.log.clients.topics import Admin, Topic
 from cdc.log.settings import LogSettings
+from cdc.run.health.standstill import Standstill
+from cdc.run.health.trouble import MEND, PASS_OVER, find_trouble
 from cdc.run.read.cuts import parse_moment
 from cdc.sinks.lake.layout import Lake, require_table
 

@@ -15,10 +15,10 @@ from cdc.connect.source.registration import Registration
 from cdc.core.errors import RECAPTURE, HistoryLostError, UnreachableError
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.waiting import wait_until
-from cdc.log.confirmed import ConfirmedLsns
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import check_position
-from cdc.run.capture.heartbeat_chain import check_ahead
+from cdc.run.health.confirmed import ConfirmedLsns
+from cdc.run.health.heartbeat_chain import check_ahead
 from cdc.run.pipeline import Pipeline
 
 VISIBLE_SECONDS: Final = 10.0

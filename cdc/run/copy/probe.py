@@ -9,8 +9,6 @@ from psycopg import Connection
 
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.capture.connector_state import is_fenced, look_up
-from cdc.connect.capture.observation import CaptureObserver
-from cdc.connect.capture.trouble import PASS_OVER, find_trouble
 from cdc.connect.settings import SourceSettings
 from cdc.connect.source.heartbeat import HEARTBEAT, read_beat, write_heartbeat
 from cdc.core.table import TableName
@@ -18,6 +16,8 @@ from cdc.core.waiting import Deadline
 from cdc.log.clients.reader import Reader, Record
 from cdc.log.names import change_topic
 from cdc.log.settings import LogSettings
+from cdc.run.health.observation import CaptureObserver
+from cdc.run.health.trouble import PASS_OVER, find_trouble
 
 POLL_SECONDS = 0.1
 LOOK_SECONDS = 2.0

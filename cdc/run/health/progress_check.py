@@ -7,12 +7,12 @@ from typing import Final
 from psycopg import Connection
 
 from cdc.connect.capture.connector_state import ConnectorState, look_up
-from cdc.connect.capture.observation import CaptureObserver
-from cdc.connect.capture.trouble import find_trouble
 from cdc.connect.source import publication
 from cdc.core.errors import CdcError, UnreachableError
 from cdc.core.waiting import Deadline
-from cdc.run.capture.continuity import check_source
+from cdc.run.health.continuity import check_source
+from cdc.run.health.observation import CaptureObserver
+from cdc.run.health.trouble import find_trouble
 from cdc.run.pipeline import Pipeline
 
 LOOK_SECONDS: Final = 3.0

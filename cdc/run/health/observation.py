@@ -1,4 +1,4 @@
-"""Observes the capture from both ends, the source's slot and the log; `progress.py` has the rule for a standstill."""
+"""Observes the capture from both ends, the source's slot and the log; `standstill.py` has the rule for a standstill."""
 
 import time
 from contextlib import suppress
@@ -8,16 +8,6 @@ from typing import Final
 import psycopg
 from psycopg import Connection
 
-from cdc.connect.capture.progress import (
-    OBSERVED_SECONDS,
-    CaptureTroubleError,
-    Observation,
-    Quiet,
-    Standstill,
-    has_moved,
-    quiet_seconds,
-    to_capture_trouble,
-)
 from cdc.connect.settings import SourceSettings
 from cdc.connect.source import connection as source
 from cdc.connect.source import publication
@@ -33,6 +23,16 @@ from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic, transaction_topic
 from cdc.log.settings import LogSettings
 from cdc.log.transactions import last_end
+from cdc.run.health.standstill import (
+    OBSERVED_SECONDS,
+    CaptureTroubleError,
+    Observation,
+    Quiet,
+    Standstill,
+    has_moved,
+    quiet_seconds,
+    to_capture_trouble,
+)
 
 POLL_SECONDS: Final = 0.5
 LOCK_MILLISECONDS: Final = 3_000

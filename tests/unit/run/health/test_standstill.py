@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from cdc.connect.capture.progress import (
+from cdc.core.errors import PreconditionError, UnreachableError
+from cdc.core.position import Lsn
+from cdc.run.health.standstill import (
     Observation,
     Quiet,
     Standstill,
@@ -14,8 +16,6 @@ from cdc.connect.capture.progress import (
     quiet_seconds,
     to_capture_trouble,
 )
-from cdc.core.errors import PreconditionError, UnreachableError
-from cdc.core.position import Lsn
 
 BEAT = Lsn(500)
 QUIET = 30.0
