@@ -250,7 +250,7 @@ def check_reported(pipeline: Pipeline, spark: SparkSession, loss: str) -> None:
     lose, told = LOSSES[loss]
     lose(pipeline)
     # what has not come yet, never will
-    with patch("cdc.run.health.continuity.VISIBLE_SECONDS", 0.5):
+    with patch("cdc.run.health.patience.VISIBLE_SECONDS", 0.5):
         for verb in (catch_up, bootstrap):
             with pytest.raises(CdcError, match=f"({told}).*`cdc recapture`"):
                 verb(pipeline, spark)
