@@ -119,7 +119,7 @@ def _describe_writes(hourly: Mapping[str, int] | None) -> str:
 
 
 def _describe_age(seconds: float | None) -> str:
-    from cdc.connect.capture.progress import format_duration
+    from cdc.run.health.result import format_duration
 
     return "" if seconds is None else f", newest commit {format_duration(seconds)} ago"
 

@@ -41,11 +41,16 @@ def _revive(client: ConnectClient, name: str) -> str | None:
         client.resume(name)
         wait_until(lambda: look_up(client, name).idle is None, RESTART_SECONDS)
     if found.failure is not None:
-        client.restart(name)
-        # the call returns before the restart (KIP-745): too early a look sees the old failure
-        wait_until(lambda: failure(client, name) is None, RESTART_SECONDS)
+        restart(client, name)
         return f"started again; it had failed: {found.failure}"
     return f"resumed; it was {found.idle}" if found.idle is not None else None
+
+
+def restart(client: ConnectClient, name: str, *, whole: bool = False) -> None:
+    """Restart what has failed, or all if `whole`, and wait until Connect does not report the old failure any more."""
+    client.restart(name, whole=whole)
+    # the call returns before the restart (KIP-745): too early a look sees the old failure
+    wait_until(lambda: failure(client, name) is None, RESTART_SECONDS)
 
 
 def halt(client: ConnectClient, name: str) -> None:

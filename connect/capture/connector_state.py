@@ -6,7 +6,6 @@ from typing import Final
 
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.core.error_text import pick_root_cause
-from cdc.core.errors import PreconditionError
 
 
 class RunState(StrEnum):
@@ -20,7 +19,6 @@ class RunState(StrEnum):
 
 _IDLE: Final = (RunState.PAUSED, RunState.STOPPED)
 """States that somebody has set (KIP-875): a connector does not leave them by itself."""
-_FENCED: Final = ("InvalidProducerEpochException", "ProducerFencedException")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,24 +55,3 @@ def look_up(client: ConnectClient, name: str) -> ConnectorState:
     failed = next((part for part in (found.connector, *found.tasks) if part.state == RunState.FAILED), None)
     reason = pick_root_cause(failed.trace or "") or "no reason given" if failed else None
     return ConnectorState(name, found.connector.state, tuple(task.state for task in found.tasks), reason)
-
-
-def is_fenced(state: ConnectorState) -> bool:
-    """Has a task failed only because its producer was blocked longer than the transaction time-out?
-
-    The broker has aborted the transaction; a new task resumes after the last committed one.
-    """
-    return state.failure is not None and any(sign in state.failure for sign in _FENCED)
-
-
-def describe_idle(state: ConnectorState) -> PreconditionError | None:
-    """Make the error for a connector that somebody deleted, paused or stopped; None for another."""
-    if state.state is None:
-        return PreconditionError(
-            f"Kafka Connect has no connector {state.name}: somebody deleted it", "`cdc bootstrap` makes it again"
-        )
-    if state.idle is not None:
-        return PreconditionError(
-            f"connector {state.name} is {state.idle}: somebody did that in Kafka Connect", "`cdc bootstrap` resumes it"
-        )
-    return None

@@ -7,7 +7,7 @@ from cdc.columns.netting.transactions import Ends
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.source.catalog import TablesRefusedError
 from cdc.core.position import Offsets, Position
-from cdc.run.capture.heartbeat_chain import HeartbeatChain
+from cdc.run.health.heartbeat_chain import HeartbeatChain
 from tests.support.cdc_inprocess import bootstrap, catch_up, verify
 from tests.support.pipelines import MakePipeline
 

@@ -19,9 +19,9 @@ from cdc.core.position import Lsn, parse_lsn
 from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.clients.topics import Admin
-from cdc.log.confirmed import ConfirmedLsns
 from cdc.log.names import change_topic, debezium_heartbeat_topic, transaction_topic
 from cdc.log.transactions import log_bounds, read_ends_between
+from cdc.run.health.confirmed import ConfirmedLsns
 from tests.support.cdc_inprocess import (
     Following,
     bootstrap,
@@ -250,7 +250,7 @@ def check_reported(pipeline: Pipeline, spark: SparkSession, loss: str) -> None:
     lose, told = LOSSES[loss]
     lose(pipeline)
     # what has not come yet, never will
-    with patch("cdc.run.capture.continuity.VISIBLE_SECONDS", 0.5):
+    with patch("cdc.run.health.patience.VISIBLE_SECONDS", 0.5):
         for verb in (catch_up, bootstrap):
             with pytest.raises(CdcError, match=f"({told}).*`cdc recapture`"):
                 verb(pipeline, spark)

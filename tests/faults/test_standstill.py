@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 from pyspark.sql import SparkSession
@@ -17,6 +18,7 @@ from cdc.log.clients.reader import Reader
 from cdc.log.clients.topics import Admin
 from cdc.log.names import change_topic, message_topic, transaction_topic
 from cdc.log.transactions import last_end
+from cdc.run.health import patience
 from cdc.run.verify.verify import verify as run_verify
 from tests.support.cdc_inprocess import Following, bootstrap, catch_up, following, lend, problems, verify
 from tests.support.further import further
@@ -39,15 +41,13 @@ MESSAGES = (
 @pytest.fixture(autouse=True)
 def _impatient(quicker: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who looks does so more often, and gives up as soon as a standstill is sure."""
-    monkeypatch.setattr("cdc.connect.capture.progress.STILL_FOR_GOOD_SECONDS", 1.0)
-    monkeypatch.setattr("cdc.connect.capture.progress.LEAST_QUIET_SECONDS", 3.0)
+    waits = {"OBSERVED_SECONDS": 2.0, "LEAST_QUIET_SECONDS": 3.0, "LOCK_MILLISECONDS": 300, "LOOK_SECONDS": 0.4}
+    for name, value in waits.items():
+        monkeypatch.setattr(patience, name, value)
+    monkeypatch.setattr("cdc.run.follow.follow.LOOK_SECONDS", 0.4)
     # no configuration is changed while these tests look, which would stop a connector for some seconds
-    monkeypatch.setattr("cdc.run.capture.progress_check.STOPPED_SECONDS", 1.0)
-    for module in ("cdc.connect.capture.progress", "cdc.connect.capture.observation"):
-        monkeypatch.setattr(f"{module}.OBSERVED_SECONDS", 2.0)
-    monkeypatch.setattr("cdc.connect.capture.observation.LOCK_MILLISECONDS", 300)
-    for module in ("cdc.run.follow.follow", "cdc.run.capture.progress_check"):
-        monkeypatch.setattr(f"{module}.LOOK_SECONDS", 0.4)
+    monkeypatch.setattr(patience, "FOLLOW", replace(patience.FOLLOW, idle=1.0, still=1.0))
+    monkeypatch.setattr(patience, "VERIFY", replace(patience.VERIFY, idle=1.0))
 
 
 def configured(make: MakePipeline) -> Pipeline:

@@ -75,7 +75,7 @@ QUICKER = {
     "cdc.run.copy.resync_queue.BACKOFF_FACTOR": 1,
     "cdc.run.copy.fill.RETRY_SECONDS": 1.0,
     "cdc.run.copy.fill.LOOK_SECONDS": 1.0,
-    "cdc.run.capture.progress_check.LOOK_SECONDS": 1.0,
+    "cdc.run.health.patience.LOOK_SECONDS": 1.0,
     "cdc.run.follow.follow.LOOK_SECONDS": 1.0,
     "cdc.run.verify.catch_up.POLL_SECONDS": 0.1,
 }

@@ -19,7 +19,6 @@ from cdc.core.table import Table, TableName
 from cdc.core.table_state import ACTIVE
 from cdc.log.clients.topics import Admin
 from cdc.progress import Progress
-from cdc.run.capture.continuity import check_source
 from cdc.run.copy.resync_queue import ResyncResult
 from cdc.run.copy.snapshot_copy import (
     NOTHING_COPIED,
@@ -29,6 +28,7 @@ from cdc.run.copy.snapshot_copy import (
     copy_with_restarts,
     start_capture,
 )
+from cdc.run.health.continuity import check_source
 from cdc.run.lease import COPIES
 from cdc.run.pipeline import Pipeline
 from cdc.run.spark.errors import to_cdc_error

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from psycopg import Connection
 
-from cdc.connect.capture import connector, debezium_properties, probe
+from cdc.connect.capture import connector, debezium_properties
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.source import catalog, slot
 from cdc.connect.source import connection as source
@@ -19,6 +19,7 @@ from cdc.core.table import Table, TableName
 from cdc.log.clients.reader import read_written_ends
 from cdc.log.names import change_topic, transaction_topic
 from cdc.progress import SPARKS_ROWS, Progress
+from cdc.run.copy.probe import wait_until_captured
 from cdc.run.pipeline import Pipeline
 from cdc.run.spark.errors import translate_errors
 from cdc.run.spark.job_progress import track_job
@@ -198,8 +199,7 @@ def start_capture(context: CopyContext, *, anew: bool = False) -> None:
     done = "started" if anew else connector.start(context.client, s.connect.connector, config)
     if done:
         context.say(f"connector {s.connect.connector} {done}")
-    proof = probe.Capture(s.source, s.log, context.client, s.connect.connector, context.pipeline.name)
-    if done := probe.wait_until_captured(context.connection, proof):
+    if done := wait_until_captured(context.pipeline, context.connection):
         context.say(done)
 
 

@@ -22,7 +22,6 @@ from cdc.log.spark_options import stream_options
 from cdc.log.transaction_reader import TransactionReader
 from cdc.log.transactions import check_position
 from cdc.log.whole_transactions import ReadRun, RunReader, RunTooLargeError
-from cdc.run.capture.heartbeat_chain import HeartbeatChain
 from cdc.run.copy.resync_queue import ResyncQueue
 from cdc.run.follow.large_runs import LargeRunReader, ReadLargeRun, find_missing
 from cdc.run.follow.schema_changes import SchemaChanges
@@ -30,6 +29,7 @@ from cdc.run.follow.stop_reports import StopReports
 from cdc.run.follow.stop_requests import StopRequests
 from cdc.run.follow.streams import BatchProgress
 from cdc.run.follow.table_joiner import StreamSteps, TableJoiner
+from cdc.run.health.heartbeat_chain import HeartbeatChain
 from cdc.run.tables import problems
 from cdc.run.tables.history_check import require_position
 from cdc.sinks.lake.apply.apply import AppliedBatch

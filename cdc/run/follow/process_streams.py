@@ -13,11 +13,9 @@ from cdc.core.plural import format_count
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import TableName
 from cdc.log.clients.standing_consumer import StandingConsumer
-from cdc.log.confirmed import ConfirmedLsns
 from cdc.log.transaction_reader import TransactionReader
 from cdc.log.whole_transactions import RunReader
 from cdc.progress import LineProgress
-from cdc.run.capture.heartbeat_chain import HeartbeatChain, find_verifiable_lsn
 from cdc.run.copy.fill import TableFiller
 from cdc.run.copy.resync import resync_tables
 from cdc.run.copy.resync_queue import ResyncQueue, ResyncResult
@@ -30,6 +28,8 @@ from cdc.run.follow.stop_reports import StopReports
 from cdc.run.follow.stop_requests import StopRequests
 from cdc.run.follow.streams import BatchProgress, ProblemReporter, SparkStream, Stream, StreamRunner
 from cdc.run.follow.view_stream import ViewStream, maintain_views
+from cdc.run.health.confirmed import ConfirmedLsns
+from cdc.run.health.heartbeat_chain import HeartbeatChain, find_verifiable_lsn
 from cdc.run.kept_views import open_keeper
 from cdc.run.lease import Lease
 from cdc.run.pipeline import Pipeline

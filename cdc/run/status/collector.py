@@ -1,7 +1,6 @@
 """`cdc status`: asks source, log, connector and followers for their state, without Spark."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from operator import attrgetter
 from typing import TypeVar
@@ -9,24 +8,26 @@ from typing import TypeVar
 from cdc.columns.feed import FedFollower
 from cdc.columns.netting.transactions import Ends, to_columns
 from cdc.config.settings import VIEWS
-from cdc.connect.capture.connector_state import ConnectorState, look_up
-from cdc.connect.capture.observation import CaptureObserver, observe
-from cdc.connect.capture.progress import Standstill, quiet_seconds, to_capture_trouble
-from cdc.connect.capture.trouble import describe_trouble, find_trouble
+from cdc.connect.capture.connector_state import ConnectorState
 from cdc.connect.source import connection as source
 from cdc.connect.source import preflight, publication, slot
 from cdc.connect.source.relation import read_shapes
-from cdc.core.errors import CdcError, UnreachableError
+from cdc.core.errors import CdcError
 from cdc.core.position import FIRST_LOG, Lsn, Position
 from cdc.core.table import TableName
 from cdc.core.table_state import Listed, TableState
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import LAST_MESSAGES, log_bounds, read_ends_between
-from cdc.run.capture.continuity import check_continuity
-from cdc.run.capture.lag import LagMeter
+from cdc.run.health.capture_health import CaptureHealth
+from cdc.run.health.continuity import check_continuity
+from cdc.run.health.observation import CaptureObserver
+from cdc.run.health.patience import AT_ONCE
+from cdc.run.health.result import Failing
+from cdc.run.health.standstill import quiet_seconds
 from cdc.run.kept_histories import describe_history_problems
 from cdc.run.kept_views import describe_stopped_views, describe_views
 from cdc.run.pipeline import Pipeline
+from cdc.run.status.lag import LagMeter
 from cdc.run.status.row_counts import count_lake_rows, count_source_rows
 from cdc.run.status.status import FollowerState, Status
 from cdc.run.tables import problems
@@ -172,37 +173,13 @@ class StatusCollector:
 
     def _read_connector(self, newest_at: float | None) -> ConnectorState | None:
         """The connector's state, None if it is not known; adds why it does not run, or that no data moves anyway."""
-        name, state, silent = self._pipeline.settings.connect.connector, None, None
-        try:
-            with self._pipeline.open_connect() as client:
-                state = look_up(client, name)
-        except CdcError as error:
-            silent = error
-        if state and (failed := self._find_trouble(state)):
-            self._add_problem(to_capture_trouble(failed, newest_at, self._now))
-        elif still := self._find_standstill(newest_at):
-            self._add_problem(still.error(state, silent))
-        elif silent:
-            self._add_problem(silent)
-        return state if state and state.state is not None else None
-
-    def _find_trouble(self, state: ConnectorState) -> CdcError | None:
-        if state.failure is None:
-            return describe_trouble(state)
-        # a source that does not answer is among the problems already
-        with suppress(CdcError), self._pipeline.open_source() as connection:
-            return find_trouble(connection, self._pipeline.settings.source, state)
-        return describe_trouble(state)
-
-    def _find_standstill(self, newest_at: float | None) -> Standstill | None:
-        """Looks only when the newest commit in the log is older than heartbeats take to arrive."""
-        if self._lsn is None or self._is_current(newest_at):
-            return None
-        look = CaptureObserver(self._pipeline.settings.source, self._pipeline.settings.log, self._pipeline.name)
-        # a part that does not answer is among the problems already
-        with suppress(UnreachableError), self._pipeline.open_source() as connection:
-            return observe(look, connection)
-        return None
+        health = CaptureHealth(self._pipeline, CaptureObserver.observe)
+        # looks at data only when the newest commit in the log is older than heartbeats take to arrive
+        is_enough = self._lsn is None or self._is_current(newest_at)
+        found = (health.check_connector if is_enough else health.check)(AT_ONCE)
+        if isinstance(found, Failing):
+            self._add_problem(found.error)
+        return health.connector if health.connector and health.connector.state is not None else None
 
     def _is_current(self, newest_at: float | None) -> bool:
         longest = quiet_seconds(self._pipeline.settings.source.heartbeat_seconds)

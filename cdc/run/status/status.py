@@ -10,8 +10,8 @@ from cdc.core.errors import CdcError
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table_state import TableState, state_as_json
 from cdc.core.transaction import TransactionEnd
-from cdc.run.capture.lag import Lag
 from cdc.run.kept_views import ViewDescription
+from cdc.run.status.lag import Lag
 
 
 @dataclass(frozen=True, slots=True)

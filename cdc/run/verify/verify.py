@@ -12,7 +12,6 @@ from cdc.connect.source import connection as source
 from cdc.connect.source.catalog import ExaminedTables
 from cdc.core.errors import CdcError, ConfigurationError
 from cdc.core.table import Table, TableName
-from cdc.run.capture.progress_check import CaptureCheck
 from cdc.run.pipeline import Pipeline
 from cdc.run.tables import problems
 from cdc.run.tables.history_check import require_position
@@ -20,6 +19,7 @@ from cdc.run.tables.preflight import examine_tables, merge_refusals
 from cdc.run.tables.schema_check import find_different
 from cdc.run.tables.selection import list_followed, list_held_by
 from cdc.run.trouble_log import trouble_log
+from cdc.run.verify.capture_check import CaptureCheck
 from cdc.run.verify.catch_up import check_followed, wait_for_lsn, wait_for_tables
 from cdc.run.verify.history_comparison import compare_histories
 from cdc.run.verify.pinned_source import FollowerReader, PinnedSource, pin_source

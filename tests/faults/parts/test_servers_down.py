@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from cdc.core.errors import UnreachableError
 from cdc.local.endpoints import Service
+from cdc.run.health import patience
 from tests.support.cdc_inprocess import Following, bootstrap, catch_up, following, problems, verify
 from tests.support.pipelines import MakePipeline, Pipeline, expect_no_kafka
 from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
@@ -23,7 +24,7 @@ THINGS = ("CREATE TABLE things (id int PRIMARY KEY)", "INSERT INTO things VALUES
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looks and tries follow each other faster, and a part counts as gone sooner, than at a user's."""
     monkeypatch.setattr("cdc.run.follow.follow.LOOK_SECONDS", 0.5)
-    monkeypatch.setattr("cdc.run.follow.capture_monitor.SILENT_SECONDS", 1.0)
+    monkeypatch.setattr(patience, "FOLLOW", replace(patience.FOLLOW, silent=1.0))
     monkeypatch.setattr("cdc.run.follow.streams.LONGEST_WAIT_SECONDS", 2.0)
 
 

@@ -6,7 +6,7 @@ from cdc.cli.status import _print
 from cdc.core.position import Lsn, Position
 from cdc.core.table_state import Followed, Stopped, TableState
 from cdc.core.transaction import TransactionEnd
-from cdc.run.capture.lag import Lag
+from cdc.run.status.lag import Lag
 from cdc.run.status.status import FollowerState, Status
 
 AT = Position(17796, Lsn(0xA6D96F0), 7)

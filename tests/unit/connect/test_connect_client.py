@@ -7,8 +7,9 @@ import httpx
 import pytest
 
 from cdc.connect.capture.connect_client import ConnectClient, split_login
-from cdc.connect.capture.connector_state import ConnectorState, describe_idle, look_up
+from cdc.connect.capture.connector_state import ConnectorState, look_up
 from cdc.core.errors import ConfigurationError, PreconditionError, UnreachableError
+from cdc.run.health.trouble import describe_trouble
 from tests.support.ports import free_port
 
 TRACE = (
@@ -43,7 +44,7 @@ def test_a_connector_made_a_moment_ago_is_there_before_its_status() -> None:
         return httpx.Response(404, json={"message": "No status found"}) if is_status else httpx.Response(200, json={})
 
     state = look_up(answering(answer), "c")
-    assert (state.state, describe_idle(state)) == ("UNASSIGNED", None)
+    assert (state.state, describe_trouble(state)) == ("UNASSIGNED", None)
 
 
 def test_a_validation_gives_a_sentence_for_each_error() -> None:

@@ -20,7 +20,6 @@ from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.settings import LogSettings
 from cdc.log.transaction_reader import TransactionReader
 from cdc.log.whole_transactions import NOTHING_APPLIED, ReadRun, RunReader
-from cdc.run.capture.heartbeat_chain import HeartbeatChain
 from cdc.run.copy.resync_queue import ResyncQueue
 from cdc.run.follow import lake_stream, table_joiner
 from cdc.run.follow.lake_stream import LakeStream, LakeStreamConfig, LakeStreamHooks, Readers
@@ -28,6 +27,7 @@ from cdc.run.follow.large_runs import LargeRunReader
 from cdc.run.follow.schema_changes import SchemaChanges
 from cdc.run.follow.stop_reports import StopReports
 from cdc.run.follow.stop_requests import StopRequests
+from cdc.run.health.heartbeat_chain import HeartbeatChain
 from cdc.sinks.lake.follower import DeltaFollower
 from cdc.sinks.lake.metadata.stopped_tables import StoppedTable
 from cdc.sinks.lake.settings import DeltaSettings

@@ -18,8 +18,6 @@ from cdc.__main__ import VERBS
 from cdc.cli.app import build
 from cdc.connect.capture import topics
 from cdc.connect.capture.connector_state import ConnectorState
-from cdc.connect.capture.progress import Standstill
-from cdc.connect.capture.trouble import MEND, PASS_OVER, find_trouble
 from cdc.connect.settings import SourceSettings
 from cdc.connect.source import decoding, publication, slot
 from cdc.connect.source.slot import SlotState
@@ -27,6 +25,9 @@ from cdc.core.errors import RECAPTURE, CdcError, ConfigurationError, HistoryLost
 from cdc.core.table import TableName
 from cdc.log.clients.topics import Admin, Topic
 from cdc.log.settings import LogSettings
+from cdc.run.health.patience import AT_ONCE
+from cdc.run.health.standstill import Standstill
+from cdc.run.health.trouble import MEND, PASS_OVER, find_trouble
 from cdc.run.read.cuts import parse_moment
 from cdc.sinks.lake.layout import Lake, require_table
 
@@ -120,8 +121,8 @@ def test_a_start_that_fails_again_does_not_send_to_itself(monkeypatch: pytest.Mo
     put(monkeypatch)
     failed = ConnectorState("c", "FAILED", ("FAILED",), "a row that Debezium cannot read")
     again = find_trouble(NOBODY, SOURCE, failed, PASS_OVER)
-    still = Standstill(0.0, 60.0, "slot s is read by nobody").error(failed, otherwise=PASS_OVER)
-    for error in (again, still):
+    still = Standstill(0.0, 60.0, "slot s is read by nobody").to_failing(failed, None, AT_ONCE, PASS_OVER)
+    for error in (again, still.error):
         assert error is not None
         assert "`cdc bootstrap`" not in error.remedy
         assert "`cdc recapture`" in error.remedy
@@ -129,7 +130,8 @@ def test_a_start_that_fails_again_does_not_send_to_itself(monkeypatch: pytest.Mo
 
 def test_standstill_has_the_remedy_of_its_cause() -> None:
     obstacle = UNDECODABLE
-    told = Standstill(0.0, 60.0, "slot s is read by nobody", obstacle=obstacle).error("connector c is RUNNING")
+    still = Standstill(0.0, 60.0, "slot s is read by nobody", obstacle=obstacle)
+    told = still.to_failing("connector c is RUNNING", None, AT_ONCE).error
     assert obstacle.what in told.what
     assert told.remedy == RECAPTURE
 

@@ -1,42 +1,26 @@
-"""Observes the capture from both ends, the source's slot and the log; `progress.py` has the rule for a standstill."""
+"""Observes the capture from both ends, the source's slot and the log; `standstill.py` has the rule for a standstill."""
 
 import time
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Final
 
 import psycopg
 from psycopg import Connection
 
-from cdc.connect.capture.progress import (
-    OBSERVED_SECONDS,
-    CaptureTroubleError,
-    Observation,
-    Quiet,
-    Standstill,
-    has_moved,
-    quiet_seconds,
-    to_capture_trouble,
-)
-from cdc.connect.settings import SourceSettings
 from cdc.connect.source import connection as source
 from cdc.connect.source import publication
 from cdc.connect.source.heartbeat import HEARTBEAT, write_heartbeat
 from cdc.connect.source.obstacles import find_obstacle
 from cdc.connect.source.queries import read_sql
 from cdc.connect.source.registration import check_rights
-from cdc.core.errors import CdcError, UnreachableError
 from cdc.core.position import Lsn, parse_lsn
-from cdc.core.transaction import TransactionEnd
 from cdc.core.waiting import Deadline
-from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic, transaction_topic
-from cdc.log.settings import LogSettings
 from cdc.log.transactions import last_end
+from cdc.run.health import patience
+from cdc.run.health.standstill import Observation, Quiet, Standstill, has_moved, quiet_seconds
+from cdc.run.pipeline import Pipeline
 
-POLL_SECONDS: Final = 0.5
-LOCK_MILLISECONDS: Final = 3_000
-"""How long to wait for a lock on the heartbeat table."""
 # a lock of the row shows in its table's locks as ROW SHARE or ROW EXCLUSIVE; who reads or vacuums blocks nobody
 _BLOCKERS: Final = """
 SELECT DISTINCT pid FROM pg_locks
@@ -44,38 +28,24 @@ SELECT DISTINCT pid FROM pg_locks
    AND mode NOT IN ('AccessShareLock', 'ShareUpdateExclusiveLock')"""
 
 
-@dataclass(frozen=True, slots=True)
-class _Slot:
-    """The slot, its reader, and the source's clock (`at`)."""
-
-    confirmed: Lsn | None
-    is_active: bool
-    sent: Lsn | None
-    is_decoding: bool
-    at: float
-
-
 class CaptureObserver:
-    """Observes one pipeline's capture repeatedly.
+    """Observes one pipeline's capture repeatedly."""
 
-    `is_known_to_move`: did the last look see progress, or the arrival of our heartbeat?
-    """
-
-    def __init__(self, settings: SourceSettings, log: LogSettings, pipeline: str) -> None:
-        self._source = settings
-        self._log = log
+    def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
-        self._seconds = quiet_seconds(settings.heartbeat_seconds)
+        self._source = pipeline.settings.source
+        self._seconds = quiet_seconds(self._source.heartbeat_seconds)
         self._confirmed: tuple[Lsn | None, float] | None = None
         self._quiet: Quiet | None = None
         self._last: Observation | None = None
         self._moved_at: float | None = None
         self._blockers: tuple[str, ...] = ()
-        self.is_known_to_move = False
+        # did the last look see progress, or the arrival of our heartbeat?
+        self._has_moved = False
 
     def glance(self, connection: Connection) -> Standstill | None:
         """Query the slot; if it has not moved during several heartbeats, `look`."""
-        slot = self._slot(connection)
+        slot = self._read_slot(connection)
         if self._confirmed is None:
             self._confirmed = slot.confirmed, slot.at
         elif slot.confirmed != self._confirmed[0]:
@@ -90,55 +60,59 @@ class CaptureObserver:
         The first look writes a heartbeat. Raises UnreachableError when the log does not answer, PreconditionError when
         the role may not write a heartbeat.
         """
-        slot = self._slot(connection)
+        slot = self._read_slot(connection)
         # before the log is read, so that everything after it counts as progress
         topics = self._topics(connection)
-        with Reader(self._log, committed=False) as reader:
+        with self._pipeline.open_log(committed=False) as reader:
             written = reader.end(topics)
-        newest = self.newest()
-        lsn, at = (newest.lsn, newest.committed_ms / 1000) if newest else (None, None)
-        now = Observation(slot.at, lsn, at, written, slot.confirmed, slot.sent, slot.is_decoding)
-        before, self._last, self.is_known_to_move = self._last, now, False
+        lsn, at = self.newest()
+        now = replace(slot, newest_lsn=lsn, newest_at=at, written=written)
+        before, self._last, self._has_moved = self._last, now, False
         if self._quiet is None or before is None:
             self._quiet = Quiet(now, self._beat(connection), self._moved_at)
             return None
         if now.has_arrived(self._quiet.beat) or has_moved(before, now, self._quiet.beat):
-            self._confirmed = slot.confirmed, slot.at
+            self._confirmed = now.confirmed, now.at
             self._begin_again(now.at)
             return None
         since = self._quiet.still_since(now, self._seconds)
-        return None if since is None else self._standstill(connection, slot, now, since)
+        return None if since is None else self._standstill(connection, now, since)
 
-    def _standstill(self, connection: Connection, slot: _Slot, now: Observation, since: float) -> Standstill:
-        read = f"slot {self._source.slot} is read{'' if slot.is_active else ' by nobody'}"
+    def _standstill(self, connection: Connection, now: Observation, since: float) -> Standstill:
+        read = f"slot {self._source.slot} is read{'' if now.is_active else ' by nobody'}"
         missing = tuple(topic for topic, partitions in now.written.items() if not partitions)
         obstacle = find_obstacle(connection, self._source)
         return Standstill(since, now.at - since, read, missing, self._blockers, obstacle)
 
-    def since(self, connection: Connection, trouble: CdcError) -> CaptureTroubleError:
-        """Add the time of the newest commit in the log to a connector's error, if the log answers."""
-        newest = None
-        with suppress(UnreachableError):
-            newest = self.newest()
-        return to_capture_trouble(trouble, newest.committed_ms / 1000 if newest else None, self._slot(connection).at)
+    def observe(self, connection: Connection) -> Standstill | None:
+        """Look until it is certain whether the capture stands still, at most 1.5 times OBSERVED_SECONDS."""
+        deadline = Deadline(1.5 * patience.OBSERVED_SECONDS)
+        while not deadline.is_past:
+            found = self.look(connection)
+            if found or self._has_moved:
+                return found
+            time.sleep(patience.POLL_SECONDS)
+        return None
 
-    def newest(self) -> TransactionEnd | None:
-        """The newest commit in the log."""
-        with Reader(self._log) as reader:
-            return last_end(reader, transaction_topic(self._log.prefix))
+    def newest(self) -> tuple[Lsn | None, float | None]:
+        """The log's newest commit, if it has one: LSN, and seconds since 1970 by the source's clock."""
+        with self._pipeline.open_log() as reader:
+            newest = last_end(reader, transaction_topic(self._pipeline.settings.log.prefix))
+        return (newest.lsn, newest.committed_ms / 1000) if newest else (None, None)
 
     def _begin_again(self, moved_at: float) -> None:
-        self._quiet, self._last, self._moved_at, self.is_known_to_move = None, None, moved_at, True
+        self._quiet, self._last, self._moved_at, self._has_moved = None, None, moved_at, True
 
-    def _slot(self, connection: Connection) -> _Slot:
+    def _read_slot(self, connection: Connection) -> Observation:
+        """Observe the slot, its reader and the source's clock alone."""
         row = connection.execute(read_sql("slot_reader"), (self._source.slot,)).fetchone()
         assert row is not None
         confirmed, sent = (parse_lsn(text) if text else None for text in (row[0], row[2]))
-        return _Slot(confirmed, bool(row[1]), sent, bool(row[3]), row[4])
+        return Observation(row[4], confirmed, sent, bool(row[1]), bool(row[3]))
 
     def _topics(self, connection: Connection) -> list[str]:
         """The topics of the capture, without its own heartbeats, which go on while Postgres sends nothing."""
-        prefix = self._log.prefix
+        prefix = self._pipeline.settings.log.prefix
         tables = publication.read_publication(connection, self._source.publication) or ()
         return [transaction_topic(prefix), *sorted(change_topic(prefix, table) for table in tables)]
 
@@ -146,9 +120,9 @@ class CaptureObserver:
         """Write a heartbeat; returns an LSN before it. If the table is locked, remember the sessions that lock it."""
         before = source.current_lsn(connection)
         # else a session that locks the table would hold up this look as it does the connector
-        connection.execute(f"SET lock_timeout = {LOCK_MILLISECONDS}")
+        connection.execute(f"SET lock_timeout = {patience.LOCK_MILLISECONDS}")
         try:
-            write_heartbeat(connection, self._source, self._pipeline, "does it move?")
+            write_heartbeat(connection, self._source, self._pipeline.name, "does it move?")
             self._blockers = ()
         except psycopg.errors.LockNotAvailable:
             name = f'"{self._source.heartbeat_schema}"."{HEARTBEAT}"'
@@ -162,14 +136,3 @@ class CaptureObserver:
             if not connection.closed:
                 connection.execute("RESET lock_timeout")
         return before
-
-
-def observe(look: CaptureObserver, connection: Connection) -> Standstill | None:
-    """Look until it is certain whether the capture stands still, at most 1.5 times OBSERVED_SECONDS."""
-    deadline = Deadline(1.5 * OBSERVED_SECONDS)
-    while not deadline.is_past:
-        found = look.look(connection)
-        if found or look.is_known_to_move:
-            return found
-        time.sleep(POLL_SECONDS)
-    return None

@@ -5,21 +5,23 @@ from typing import Any
 
 import pytest
 
-from cdc.connect.capture.progress import (
+from cdc.core.errors import PreconditionError, UnreachableError
+from cdc.core.position import Lsn
+from cdc.run.health.patience import FOLLOW
+from cdc.run.health.result import fail_since, format_duration
+from cdc.run.health.standstill import (
     Observation,
     Quiet,
     Standstill,
-    format_duration,
     has_moved,
     quiet_seconds,
-    to_capture_trouble,
 )
-from cdc.core.errors import PreconditionError, UnreachableError
-from cdc.core.position import Lsn
 
 BEAT = Lsn(500)
 QUIET = 30.0
-FIRST = Observation(1000.0, Lsn(400), 950.0, {"t": {0: 7}, "u": {0: 1, 1: 2}}, Lsn(400), Lsn(600), is_decoding=False)
+CONNECTOR = "connector c is RUNNING, its task is RUNNING"
+WRITTEN = {"t": {0: 7}, "u": {0: 1, 1: 2}}
+FIRST = Observation(1000.0, Lsn(400), Lsn(600), True, False, Lsn(400), 950.0, WRITTEN)
 
 
 def later(seconds: float, **seen: Any) -> Observation:
@@ -82,17 +84,19 @@ def test_frequent_heartbeats_do_not_shorten_the_patience() -> None:
 
 
 def test_error_of_a_standstill() -> None:
-    told = Standstill(43390.0, 40.0, "slot s is read").error("connector c is RUNNING, its task is RUNNING")
-    assert str(told) == (
+    told = Standstill(43390.0, 40.0, "slot s is read").to_failing(CONNECTOR, None, FOLLOW)
+    assert str(told.error) == (
         "capture stands still since 1970-01-01 12:03:10 UTC (40 s): connector c is RUNNING, its task is RUNNING, slot s"
         " is read → see Kafka Connect's log; `cdc bootstrap` starts the connector anew"
     )
     assert not told.is_final
-    longer = Standstill(43390.0, 130.0, "slot s is read").error("connector c is RUNNING, its task is RUNNING")
+    longer = Standstill(43390.0, 130.0, "slot s is read").to_failing(CONNECTOR, None, FOLLOW)
     assert longer.kind == told.kind
     assert longer.is_final
+    assert told.since == longer.since == 43390.0
     silent = UnreachableError("Kafka Connect u does not answer", "is it running?")
-    assert not Standstill(43390.0, 130.0, "slot s is read").error(None, silent).is_final
+    assert not Standstill(43390.0, 130.0, "slot s is read").to_failing(None, silent, FOLLOW).is_final
+    assert Standstill(43390.0, 600.0, "slot s is read").to_failing(None, silent, FOLLOW).is_final
 
 
 @pytest.mark.parametrize(
@@ -106,18 +110,18 @@ def test_error_of_a_standstill() -> None:
     ],
 )
 def test_visible_cause_is_named(still: Standstill, remedy: str) -> None:
-    assert str(still.error("c")).endswith(remedy)
+    assert str(still.to_failing("c", None, FOLLOW).error).endswith(remedy)
 
 
 def test_stopped_connector_is_reported_with_its_time() -> None:
     paused = PreconditionError("connector c is PAUSED", "resume it")
-    told = to_capture_trouble(paused, 43390.0, 43390.0 + 7500)
-    assert str(told) == (
+    told = fail_since(paused, 43390.0, 43390.0 + 7500, is_final=True)
+    assert str(told.error) == (
         "connector c is PAUSED; the newest commit in the log is from 1970-01-01 12:03:10 UTC (2 h 5 min ago)"
         " → resume it"
     )
-    assert told.kind == to_capture_trouble(paused, 43390.0, 50000.0).kind
-    assert str(to_capture_trouble(paused, None, 1.0)) == str(paused)
+    assert told.kind == fail_since(paused, 43390.0, 50000.0, is_final=True).kind
+    assert str(fail_since(paused, None, 1.0, is_final=True).error) == str(paused)
 
 
 def test_durations_as_text() -> None:

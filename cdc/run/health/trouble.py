@@ -8,7 +8,7 @@ from typing import Final
 
 from psycopg import Connection
 
-from cdc.connect.capture.connector_state import ConnectorState, describe_idle
+from cdc.connect.capture.connector_state import ConnectorState
 from cdc.connect.settings import SourceSettings
 from cdc.connect.source import slot
 from cdc.connect.source.obstacles import find_obstacle
@@ -17,14 +17,31 @@ from cdc.core.errors import RECAPTURE, CdcError, PreconditionError
 MEND: Final = "mend the cause; `cdc bootstrap` starts it again"
 PASS_OVER: Final = f"mend the cause, then the same again; one that lies in the WAL is passed over: {RECAPTURE}"
 """What helps behind a start of the connector, at which it has failed again."""
+_FENCED: Final = ("InvalidProducerEpochException", "ProducerFencedException")
+
+
+def is_fenced(state: ConnectorState) -> bool:
+    """Has a task failed only because its producer was blocked longer than the transaction time-out?
+
+    The broker has aborted the transaction; a new task resumes after the last committed one.
+    """
+    return state.failure is not None and any(sign in state.failure for sign in _FENCED)
 
 
 def describe_trouble(state: ConnectorState) -> CdcError | None:
     """Make the error for a connector that will not run again by itself, as Kafka Connect knows it; None while it runs
     or starts."""
-    if state.failure is None:
-        return describe_idle(state)
-    return PreconditionError(f"connector {state.name} failed: {state.failure}", MEND)
+    if state.failure is not None:
+        return PreconditionError(f"connector {state.name} failed: {state.failure}", MEND)
+    if state.state is None:
+        return PreconditionError(
+            f"Kafka Connect has no connector {state.name}: somebody deleted it", "`cdc bootstrap` makes it again"
+        )
+    if state.idle is not None:
+        return PreconditionError(
+            f"connector {state.name} is {state.idle}: somebody did that in Kafka Connect", "`cdc bootstrap` resumes it"
+        )
+    return None
 
 
 def find_trouble(

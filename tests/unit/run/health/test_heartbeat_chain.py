@@ -16,8 +16,8 @@ from cdc.core.position import Lsn, Offsets, Position, format_lsn
 from cdc.core.transaction import TransactionEnd
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.whole_transactions import RunReader
-from cdc.run.capture import heartbeat_chain
-from cdc.run.capture.heartbeat_chain import CapturedBeat, HeartbeatChain, check_beats
+from cdc.run.health import heartbeat_chain
+from cdc.run.health.heartbeat_chain import CapturedBeat, HeartbeatChain, check_beats
 from tests.support.debezium import PLACEHOLDER, messages
 from tests.unit.log.log_in_memory import LogInMemory
 from tests.unit.log.stream_in_memory import SOURCE

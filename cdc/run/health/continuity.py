@@ -4,7 +4,6 @@ The stream finds gaps by itself, in the log's order (`heartbeat_chain.py`). Here
 """
 
 from contextlib import suppress
-from typing import Final
 
 from psycopg import Connection
 
@@ -15,14 +14,12 @@ from cdc.connect.source.registration import Registration
 from cdc.core.errors import RECAPTURE, HistoryLostError, UnreachableError
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.waiting import wait_until
-from cdc.log.confirmed import ConfirmedLsns
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import check_position
-from cdc.run.capture.heartbeat_chain import check_ahead
+from cdc.run.health import patience
+from cdc.run.health.confirmed import ConfirmedLsns
+from cdc.run.health.heartbeat_chain import check_ahead
 from cdc.run.pipeline import Pipeline
-
-VISIBLE_SECONDS: Final = 10.0
-"""How long a commit in the log may take to become visible: its markers reach the partitions one by one (KIP-98)."""
 
 
 def check_continuity(pipeline: Pipeline, connection: Connection, position: Position) -> None:
@@ -60,7 +57,7 @@ def check_source(pipeline: Pipeline, connection: Connection) -> Registration:
 def _check_confirmed(pipeline: Pipeline, confirmed: Lsn, position: Position) -> None:
     """Raise HistoryLostError when no commit in the log is at the slot's confirmed LSN: the slot keeps none below."""
     known = ConfirmedLsns(pipeline.settings.log, position.log_start)
-    if not wait_until(lambda: known.include(confirmed), VISIBLE_SECONDS):
+    if not wait_until(lambda: known.include(confirmed), patience.VISIBLE_SECONDS):
         raise HistoryLostError(
             f"slot {pipeline.settings.source.slot} stands at {format_lsn(confirmed)}, and no commit of the log is at"
             " that LSN: somebody moved the slot, or made it anew, or the log lost its end",

@@ -24,10 +24,10 @@ from cdc.core.errors import RECAPTURE, HistoryLostError
 from cdc.core.position import Lsn, Offsets, Position, format_lsn
 from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader
-from cdc.log.confirmed import ConfirmedLsns
 from cdc.log.names import change_topic
 from cdc.log.settings import LogSettings
 from cdc.log.whole_transactions import RunReader
+from cdc.run.health.confirmed import ConfirmedLsns
 
 NEVER: Final = Lsn(2**63 - 1)
 MOST_COMMITS: Final = 100_000

@@ -5,31 +5,20 @@ longer, we write a heartbeat of our own. Only if that does not arrive either, th
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 from typing import Final
 
 from cdc.core.errors import CdcError, PreconditionError
 from cdc.core.position import Lsn
-
-QUIET_BEATS: Final = 3
-LEAST_QUIET_SECONDS: Final = 15.0
-"""The least time without progress before a closer look, however short heartbeats are: a restart takes seconds."""
-WALKING_SECONDS: Final = 120.0
-"""The same while Postgres has not sent our row yet: after a restart, Debezium skips through a large transaction, and
-writes nothing meanwhile."""
-OBSERVED_SECONDS: Final = 10.0
-"""How long our own row must be missing without progress."""
-STILL_FOR_GOOD_SECONDS, SILENT_SECONDS = 120.0, 600.0
-"""When a command that waits for the capture gives up: at a standstill, and if Kafka Connect or the source is silent."""
-
+from cdc.run.health import patience
+from cdc.run.health.result import Failing, format_duration, format_time
 
 START_ANEW: Final = "see Kafka Connect's log; `cdc bootstrap` starts the connector anew"
 
 
 def quiet_seconds(heartbeat_seconds: int) -> float:
     """The time without progress before a closer look."""
-    return max(QUIET_BEATS * heartbeat_seconds, LEAST_QUIET_SECONDS)
+    return max(patience.QUIET_BEATS * heartbeat_seconds, patience.LEAST_QUIET_SECONDS)
 
 
 Ends = Mapping[str, Mapping[int, int]]
@@ -40,18 +29,20 @@ Ends = Mapping[str, Mapping[int, int]]
 class Observation:
     """One observation. Times are seconds since 1970 by the source's clock.
 
-    `newest_lsn`, `newest_at`: the newest commit in the log. `written`: the ends of the change topics and the
-    transaction topic, uncommitted records included. `confirmed`: the slot's LSN. `sent`: the LSN up to which Postgres
-    has sent WAL to the connector, None if nobody reads the slot. `is_decoding`: the walsender is working, not waiting.
+    `confirmed`: the slot's LSN. `sent`: the LSN up to which Postgres has sent WAL to the connector, None if nobody
+    reads the slot. `is_active`: somebody reads it. `is_decoding`: the walsender is working, not waiting. `newest_lsn`,
+    `newest_at`: the newest commit in the log. `written`: the ends of the change topics and the transaction topic,
+    uncommitted records included.
     """
 
     at: float
-    newest_lsn: Lsn | None
-    newest_at: float | None
-    written: Ends
     confirmed: Lsn | None
     sent: Lsn | None
+    is_active: bool
     is_decoding: bool
+    newest_lsn: Lsn | None = None
+    newest_at: float | None = None
+    written: Ends = field(default_factory=dict)
 
     def has_arrived(self, beat: Lsn) -> bool:
         """Does the log have a commit above `beat`?"""
@@ -100,10 +91,11 @@ class Quiet:
 
     def still_since(self, now: Observation, quiet: float) -> float | None:
         """The start of the standstill; None if it is not certain."""
-        if now.has_arrived(self.beat) or now.at - self.first.at < OBSERVED_SECONDS:
+        if now.has_arrived(self.beat) or now.at - self.first.at < patience.OBSERVED_SECONDS:
             return None
         since = max([at for at in (self.moved_at, now.newest_at) if at is not None], default=self.first.at)
-        return since if now.at - since >= (WALKING_SECONDS if now.is_walking(self.beat) else quiet) else None
+        longest = patience.WALKING_SECONDS if now.is_walking(self.beat) else quiet
+        return since if now.at - since >= longest else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +113,10 @@ class Standstill:
     blockers: tuple[str, ...] = ()
     obstacle: CdcError | None = None
 
-    def error(
-        self, connector: object, silent: CdcError | None = None, otherwise: str = START_ANEW
-    ) -> "CaptureTroubleError":
-        """Make the error: `connector` describes the connector's state; `silent` is the error of asking for it.
+    def to_failing(
+        self, connector: object, silent: CdcError | None, allowed: patience.Patience, otherwise: str = START_ANEW
+    ) -> Failing:
+        """Make the result: `connector` describes the connector's state; `silent` is the error of asking for it.
 
         `otherwise`: what helps when nothing is known of the cause.
         """
@@ -137,13 +129,10 @@ class Standstill:
             seen.append(f"{', '.join(self.blockers)} locks the heartbeat table")
         if self.obstacle:
             seen.append(self.obstacle.what)
-        event = f"capture stands still since {_format_time(self.since)}"
+        event = f"capture stands still since {format_time(self.since)}"
         line = f"{event} ({format_duration(self.seconds)}): {', '.join(seen)}"
-        patience = SILENT_SECONDS if silent else STILL_FOR_GOOD_SECONDS
-        # the kind has no duration, which grows with every look: the same trouble is reported once
-        return CaptureTroubleError(
-            line, self._remedy(silent, otherwise), f"{event}{seen}", is_final=self.seconds >= patience
-        )
+        is_final = self.obstacle is not None or self.seconds >= (allowed.silent if silent else allowed.still)
+        return Failing(PreconditionError(line, self._remedy(silent, otherwise)), self.since, is_final, f"{event}{seen}")
 
     def _remedy(self, silent: CdcError | None, otherwise: str) -> str:
         if self.obstacle:
@@ -155,36 +144,3 @@ class Standstill:
         if self.missing:
             return "`cdc bootstrap` makes it again"
         return otherwise
-
-
-class CaptureTroubleError(PreconditionError):
-    """The capture makes no progress. `kind` is equal for errors of the same trouble; `is_final`: waiting is no use."""
-
-    def __init__(self, what: str, remedy: str, kind: str, *, is_final: bool) -> None:
-        super().__init__(what, remedy)
-        self.kind = kind
-        self.is_final = is_final
-
-
-def to_capture_trouble(trouble: CdcError, newest_at: float | None, now: float) -> CaptureTroubleError:
-    """Make a capture error of a connector's error, with the time since the log's newest commit."""
-    since = (
-        f"; the newest commit in the log is from {_format_time(newest_at)} ({format_duration(now - newest_at)} ago)"
-        if newest_at
-        else ""
-    )
-    return CaptureTroubleError(f"{trouble.what}{since}", trouble.remedy, str(trouble), is_final=True)
-
-
-def format_duration(seconds: float) -> str:
-    """Write a duration for people: 40 s, 12 min, 3 h 20 min."""
-    whole = max(round(seconds), 0)
-    if whole < 120:
-        return f"{whole} s"
-    if whole < 7200:
-        return f"{whole // 60} min"
-    return f"{whole // 3600:,} h {whole % 3600 // 60} min"
-
-
-def _format_time(at: float) -> str:
-    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
