@@ -40,8 +40,7 @@ class Registration:
 def prepare_schema(connection: Connection, source: SourceSettings) -> None:
     """Create the toolkit's schema and tables if they do not exist.
 
-    `pipeline` (pipeline text key, slot text unique, publication text, prefix text, generation integer: 1):
-    registrations.
+    `pipeline` (pipeline text key, slot text unique, publication text, prefix text): registrations.
     `heartbeat` (pipeline text key, beat text): see `heartbeat.py`.
     `shapes` (schema text key, table text key, relation bigint, shape text, rewritten_by bigint): see
     `schema_history.py`.
@@ -120,8 +119,7 @@ def register(connection: Connection, source: SourceSettings, wanted: Registratio
     """
     connection.execute(
         sql.SQL(
-            # `generation` has no default in the tables of earlier versions
-            "INSERT INTO {} (pipeline, slot, publication, prefix, generation) VALUES (%s, %s, %s, %s, 1)"
+            "INSERT INTO {} (pipeline, slot, publication, prefix) VALUES (%s, %s, %s, %s)"
             # of two concurrent bootstraps one writes the row, and both compare their names with it
             " ON CONFLICT DO NOTHING"
         ).format(sql.Identifier(source.heartbeat_schema, PIPELINES)),

@@ -109,7 +109,7 @@ def _find_place(pipeline: Pipeline, copy: Copy, after: LakeCut) -> Mapping[int, 
     if name not in cut.versions:
         raise PreconditionError(f"the cut at {after.lsn} has no {name}", NEWER_CUT)
     # in between, it may have had changes that no message tells of, or other columns
-    if cut.ids.get(name, copy.id) != copy.id or not copy.bookmark.is_reached_by(cut.position.lsn):
+    if cut.ids[name] != copy.id or not copy.bookmark.is_reached_by(cut.position.lsn):
         at = format_lsn(copy.bookmark.lsn)
         raise PreconditionError(f"{name} was copied again at {at}, behind the cut at {after.lsn}", NEWER_CUT)
     read = cut.position.next_offsets.get(copy.topic, {})
