@@ -1,8 +1,8 @@
 """Nets a batch of one table's changes: the last state of every key.
 
 Log compaction does the same for a topic (*Designing Data-Intensive Applications*, ch. 11): it keeps the last value of a
-key. Three cases are beyond it: unsent values, rows whose key changed, and TRUNCATE. `cdc.core.model` defines the
-result.
+key. Three cases are beyond it: unsent values, rows whose key changed, and TRUNCATE. `tests/support/model.py`
+defines the result.
 
 The changes of a key form lives; each life begins with a create. Only the last life of a key counts. An older one
 matters only if its row moved to another key, and that key's changes did not send all values.

@@ -9,7 +9,6 @@ import pytest
 from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.netting.batch import DecodedBatch
 from cdc.columns.netting.transactions import to_columns
-from cdc.core.change import Row
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import Column, Kind, Table, TableName
@@ -24,6 +23,7 @@ from cdc.sinks.lake.settings import DeltaSettings
 from cdc.sinks.lake.table.load import prepare_folder
 from tests.support.lake.places import PlacedLake, in_folder
 from tests.support.lake.tables import write_copy
+from tests.support.model import Row
 
 THINGS = Table(TableName("public", "things"), (Column("id", Kind.INTEGER), Column("was", Kind.TEXT)), ("id",))
 OTHER = Table(THINGS.name, (Column("id", Kind.INTEGER), Column("now", Kind.BIGINT)), ("id",))

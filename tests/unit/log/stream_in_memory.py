@@ -11,7 +11,6 @@ from pydantic import SecretStr
 
 from cdc.columns.netting.transactions import Ends, to_columns
 from cdc.connect.settings import SourceSettings
-from cdc.core.change import Row
 from cdc.core.position import Bookmark, Lsn, Offsets, Position
 from cdc.core.table import Table, TableName
 from cdc.core.transaction import TransactionEnd
@@ -34,6 +33,7 @@ from cdc.sinks.lake.settings import DeltaSettings
 from tests.support.debezium import PLACEHOLDER
 from tests.support.lake.places import PlacedLake
 from tests.support.lake.tables import write_copy
+from tests.support.model import Row
 from tests.unit.log.log_in_memory import LogInMemory, inserts, table
 
 OLD, NEW = table("old"), table("new")

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from cdc.columns.netting.transactions import to_columns
 from cdc.connect.source.heartbeat import digest_of, heartbeat_table
-from cdc.core.change import CommitOrder, Insert
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import Lsn, Offsets, Position, format_lsn
 from cdc.core.transaction import TransactionEnd
@@ -19,6 +18,7 @@ from cdc.log.whole_transactions import RunReader
 from cdc.run.capture import heartbeat_chain
 from cdc.run.capture.heartbeat_chain import CapturedBeat, HeartbeatChain, check_beats
 from tests.support.debezium import PLACEHOLDER, messages
+from tests.support.model import CommitOrder, Insert
 from tests.unit.log.log_in_memory import LogInMemory
 from tests.unit.log.stream_in_memory import SOURCE
 
