@@ -21,6 +21,7 @@ from cdc.core.position import Bookmark, format_lsn, parse_lsn
 from cdc.core.table import Table, TableName
 from cdc.log.clients.message_columns import NEW_KEY_HEADER, OLD_KEY_HEADER
 from cdc.log.clients.reader import Reader, Record, read_settled_bounds
+from cdc.log.envelope import ChangeOrigin
 from cdc.log.names import change_topic, transaction_topic
 from cdc.log.spark_options import topic_options
 from cdc.log.transactions import find_covered
@@ -153,7 +154,7 @@ def skip_covered(records: Iterable[Record], covered: Set[int], start: int) -> in
     """The offset behind the first of these records, as far as they belong to the `covered` transactions."""
     # a partition is in commit order: whatever a copy has comes first
     for record in records:
-        if record.value is not None and _decode_envelope(record.value).source.txId not in covered:
+        if record.value is not None and _decode_origin(record.value).source.txId not in covered:
             break
         start = record.offset + 1
     return start
@@ -204,22 +205,12 @@ def to_messages(topic: str, batch: pa.RecordBatch) -> Messages:
     )
 
 
-class _Source(msgspec.Struct):
-    lsn: int
-    ts_ms: int
-    txId: int | None = None
-
-
-class _Envelope(msgspec.Struct):
-    source: _Source
-
-
-_decode_envelope = msgspec.json.Decoder(_Envelope).decode
+_decode_origin = msgspec.json.Decoder(ChangeOrigin).decode
 
 
 def _to_rows(decoded: Decoded, messages: Messages, table: Table) -> pa.Table:
     changes = decoded.changes
-    sources = [_decode_envelope(messages.value[at]).source for at in decoded.at.tolist()]
+    sources = [_decode_origin(messages.value[at]).source for at in decoded.at.tolist()]
     unsent = _list_unsent(changes.unsent, len(changes))
     further: Sequence[Any] = [
         [_NAMES[Op(op)] for op in changes.op.tolist()],

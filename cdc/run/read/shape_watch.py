@@ -13,6 +13,7 @@ from cdc.connect.source.schema_history import history_table
 from cdc.core.position import Lsn
 from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader, Record
+from cdc.log.envelope import RowChange
 from cdc.log.names import change_topic
 from cdc.log.settings import LogSettings
 from cdc.run.pipeline import Pipeline
@@ -36,13 +37,7 @@ class _Entry(msgspec.Struct):
     shape: str | None = None
 
 
-class _Source(msgspec.Struct):
-    lsn: int
-
-
-class _Envelope(msgspec.Struct):
-    source: _Source
-    after: _Entry | None = None
+_decode = msgspec.json.Decoder(RowChange[_Entry]).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +107,7 @@ def read_shapes(records: Iterable[Record], table: TableName) -> Iterator[tuple[i
 
 
 def _read_shape(value: bytes) -> NotedShape:
-    envelope = msgspec.json.decode(value, type=_Envelope)
+    envelope = _decode(value)
     if envelope.after is None or not envelope.after.shape:
         return NotedShape(envelope.source.lsn, None)
     shape = msgspec.json.decode(envelope.after.shape, type=_Shape)
