@@ -88,10 +88,11 @@ class Copy:
 
 def _read_copy(pipeline: Pipeline, name: TableName) -> Copy:
     lake, topic = pipeline.lake, change_topic(pipeline.settings.log.prefix, name)
-    log = layout.open_owned_log(lake, name)
-    table, mark = (layout.table_of(log.snapshot), layout.bookmark(lake, log.snapshot)) if log else (None, None)
-    if log is None or table is None or mark is None:
+    opened = layout.open_table(lake, name)
+    mark = layout.bookmark(lake, opened[0].snapshot) if opened else None
+    if opened is None or mark is None:
         raise PreconditionError(f"the lake has no copy of {name}", "list it in source.tables, and run `cdc bootstrap`")
+    log, table = opened
     if stop := StoppedTables(lake).by_id().get(log.snapshot.table_id):
         # what comes may be of other columns already
         raise PreconditionError(str(stop), stop.remedy)

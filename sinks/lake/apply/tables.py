@@ -202,10 +202,10 @@ class LakeTables:
         return writer
 
     def _open(self, name: TableName) -> TableWriter | None:
-        log = layout.open_owned_log(self._lake, name)
-        table = layout.table_of(log.snapshot) if log else None
-        if log is None or table is None:
+        opened = layout.open_table(self._lake, name)
+        if opened is None:
             return None
+        log, table = opened
         layout.refuse_history(self._lake, name, log.snapshot)
         folder = self._indexes / layout.folder_name(name)
         writer = self._writers[name] = TableWriter(table, self._lake.table_storage(name), log, folder)

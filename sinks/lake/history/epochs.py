@@ -75,13 +75,14 @@ def _last_named(tracked: TableName, cut: Cut | None) -> int:
 def _find(lake: Lake, tracked: TableName, number: int, cut: Cut | None) -> Epoch | None:
     name = history_name(tracked, number)
     try:
-        log = layout.open_owned_log(lake, name)
+        opened = layout.open_table(lake, name)
     except (TableLostError, PreconditionError) as error:
         return Epoch(number, name, None, loss_reason(error))
-    if log is None:
+    if opened is None:
         return None
-    table, facts = layout.table_of(log.snapshot), read_facts(log.snapshot)
-    if table is None or facts is None or (facts.of, facts.epoch) != (tracked, number):
+    log, table = opened
+    facts = read_facts(log.snapshot)
+    if facts is None or (facts.of, facts.epoch) != (tracked, number):
         return Epoch(number, name, None, f"{lake.folder(name)} holds another table, which is not this history")
     why = find_put_back(log, str(name), cut)
     return Epoch(number, name, None if why else OpenEpoch(log, table, facts), why)
