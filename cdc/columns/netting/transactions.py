@@ -175,21 +175,21 @@ def to_columns(ends: Iterable[TransactionEnd]) -> Ends:
 
 
 def concat_ends(parts: Sequence[Ends]) -> Ends:
-    if len(parts) == 1:
-        return parts[0]
+    if len(parts) < 2:
+        return parts[0] if parts else to_columns(())
     codes: dict[str, int] = {}
     starts = np.cumsum([0, *map(len, parts)])
     # each part has its own numbers for the tables
     tables = [np.array([codes.setdefault(name, len(codes)) for name in part.tables], np.int64) for part in parts]
     return Ends(
-        _concatenate([part.offset for part in parts]),
-        _concatenate([part.tx_id for part in parts]),
-        _concatenate([part.lsn for part in parts]),
-        _concatenate([part.committed_ms for part in parts]),
-        _concatenate([part.changes for part in parts]),
-        _concatenate([part.end + start for part, start in zip(parts, starts, strict=False)]),
-        _concatenate([own[part.table] for part, own in zip(parts, tables, strict=True)]),
-        _concatenate([part.counted for part in parts]),
+        np.concatenate([part.offset for part in parts]),
+        np.concatenate([part.tx_id for part in parts]),
+        np.concatenate([part.lsn for part in parts]),
+        np.concatenate([part.committed_ms for part in parts]),
+        np.concatenate([part.changes for part in parts]),
+        np.concatenate([part.end + start for part, start in zip(parts, starts, strict=False)]),
+        np.concatenate([own[part.table] for part, own in zip(parts, tables, strict=True)]),
+        np.concatenate([part.counted for part in parts]),
         tuple(codes),
     )
 
@@ -256,7 +256,3 @@ def _to_ends(rows: Sequence[tuple[int, ...]], counts: Sequence[tuple[int, str, i
     named = [(row, codes.setdefault(name, len(codes)), count) for row, name, count in counts]
     end, table, counted = np.array(named, np.int64).reshape(-1, 3).T.copy()
     return Ends(offset, tx_id, lsn, committed_ms, changes, end, table, counted, tuple(codes))
-
-
-def _concatenate(parts: Sequence[Integers]) -> Integers:
-    return np.concatenate(parts) if parts else np.empty(0, np.int64)

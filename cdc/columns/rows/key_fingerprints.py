@@ -49,6 +49,12 @@ class KeyBits:
     high: Words
     low: Words
 
+    @classmethod
+    def from_digests(cls, digests: Iterable[bytes]) -> "KeyBits":
+        """The keys whose bits are these digests, of 16 bytes each."""
+        halves = np.frombuffer(b"".join(digests), ">u8").astype(np.uint64).reshape(-1, 2)
+        return cls(halves[:, 0].copy(), halves[:, 1].copy())
+
     def __len__(self) -> int:
         return len(self.high)
 
@@ -183,9 +189,7 @@ def _scatter(words: Words) -> Words:
 
 
 def _hash_keys(columns: Sequence[Column], arrays: Sequence[pa.Array]) -> KeyBits:
-    digests = b"".join([blake2b(row, digest_size=BYTES).digest() for row in _rows(columns, arrays)])
-    halves = np.frombuffer(digests, ">u8").astype(np.uint64).reshape(-1, 2)
-    return KeyBits(halves[:, 0].copy(), halves[:, 1].copy())
+    return KeyBits.from_digests(blake2b(row, digest_size=BYTES).digest() for row in _rows(columns, arrays))
 
 
 def _rows(columns: Sequence[Column], arrays: Sequence[pa.Array]) -> Iterable[bytes]:

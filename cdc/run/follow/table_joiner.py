@@ -10,7 +10,7 @@ from cdc.core.table_state import Joining
 from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic, transaction_topic
 from cdc.log.settings import LogSettings
-from cdc.log.transactions import ends_between
+from cdc.log.transactions import EndsAbove
 from cdc.log.whole_transactions import RunReader
 from cdc.run.copy.resync_queue import ResyncQueue
 from cdc.sinks.lake.apply.apply import AppliedBatch
@@ -92,7 +92,8 @@ class TableJoiner:
         since = min(mark.lsn for mark in late.values())
         with Reader(self._log) as reader:
             # without duplicates: an END that was delivered twice would promise twice as many changes
-            ends = drop_applied(ends_between(reader, transaction_topic(self._log.prefix), since, position), None)
+            above = EndsAbove(reader, transaction_topic(self._log.prefix), since, position.log_start)
+            ends = drop_applied(above.up_to(position.end_offset), None)
         topics = {change_topic(self._log.prefix, name) for name in late}
         offsets: Offsets = {topic: at for topic, at in position.next_offsets.items() if topic in topics}
         for stretch, names in _split_at_bookmarks(ends, late):

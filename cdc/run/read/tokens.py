@@ -101,14 +101,6 @@ def _too_late(what: str) -> UnreachableError:
     return UnreachableError(what, "see `cdc status`; is `cdc follow` running?")
 
 
-def _not_shown(follower: str, token: str, seconds: float, at: Position | None) -> UnreachableError:
-    stands = f"is at {format_lsn(at.lsn)}" if at else "has no position yet"
-    return UnreachableError(
-        f"{follower} {stands}, and has not shown {token} within {seconds:g} s",
-        "see `cdc status`; is `cdc follow` running?",
-    )
-
-
 def _has_reached(position: Position | None, wanted: Lsn) -> bool:
     return position is not None and position.lsn >= wanted
 

@@ -4,7 +4,6 @@ A row of the past is never written again in another shape. When the rows of a ta
 history any more, the history goes on in a new epoch, a table of its own beside the old one.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -57,11 +56,6 @@ def list_epochs(lake: Lake, tracked: TableName, cut: Cut | None) -> list[Epoch]:
         number += 1
     last = max([named, *found])
     return [found.get(n) or Epoch(n, history_name(tracked, n), None, GONE) for n in range(1, last + 1)]
-
-
-def list_readable(epochs: list[Epoch]) -> Iterator[OpenEpoch]:
-    """Those epochs that can be read, in order."""
-    return (epoch.opened for epoch in epochs if epoch.opened)
 
 
 def _last_named(tracked: TableName, cut: Cut | None) -> int:

@@ -151,22 +151,18 @@ class Cuts:
         None when there is none, or no longer.
         """
         column, most = ("lsn", pa.scalar(lsn)) if time is None else ("committed_at", pa.scalar(time.astimezone(UTC)))
+        return self._find_newest(pc.field(column) <= most)
+
+    def find_last_with(self, name: str) -> Cut | None:
+        """The newest cut that has a table of this name; None when there is none, or no longer."""
+        return self._find_newest(pc.match_substring(pc.field("versions"), json.dumps(name)))
+
+    def _find_newest(self, where: pc.Expression) -> Cut | None:
         snapshot = self._table.snapshot()
         # from the newest file backwards: cuts are in order, and a file's statistics are not asked, since those of times
         # are cut to milliseconds
         for file in sorted(snapshot.files.values() if snapshot else (), key=_bounds, reverse=True):
-            rows = self._table.rows([file]).filter(pc.field(column) <= most)
-            if rows.num_rows:
-                last = pc.select_k_unstable(rows, 1, [("end_offset", "descending")])
-                return cut_from_record(rows.take(last).to_pylist()[0])
-        return None
-
-    def find_last_with(self, name: str) -> Cut | None:
-        """The newest cut that has a table of this name; None when there is none, or no longer."""
-        snapshot, quoted = self._table.snapshot(), json.dumps(name)
-        for file in sorted(snapshot.files.values() if snapshot else (), key=_bounds, reverse=True):
-            rows = self._table.rows([file])
-            rows = rows.filter(pc.match_substring(rows["versions"], quoted))
+            rows = self._table.rows([file]).filter(where)
             if rows.num_rows:
                 last = pc.select_k_unstable(rows, 1, [("end_offset", "descending")])
                 return cut_from_record(rows.take(last).to_pylist()[0])

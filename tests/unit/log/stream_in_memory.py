@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from cdc.columns.netting.transactions import Ends, to_columns
 from cdc.connect.settings import SourceSettings
-from cdc.core.position import Bookmark, Lsn, Offsets, Position
+from cdc.core.position import Bookmark, LogStart, Lsn, Offsets, Position
 from cdc.core.table import Table, TableName
 from cdc.core.transaction import TransactionEnd
 from cdc.log.clients.reader import Reader
@@ -67,8 +67,14 @@ def ends(*transactions: int) -> Ends:
     )
 
 
-def fake_ends_between(reader: Reader, topic: str, after: Lsn, until: Position) -> Ends:
-    return ends(*(n for n in TRANSACTIONS if after < n <= until.end_offset))
+class FakeEndsAbove:
+    """`EndsAbove` of the log in memory."""
+
+    def __init__(self, reader: Reader, topic: str, lsn: Lsn, log_start: LogStart) -> None:
+        self._lsn = lsn
+
+    def up_to(self, offset: int) -> Ends:
+        return ends(*(n for n in TRANSACTIONS if self._lsn < n <= offset))
 
 
 def use_no_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +82,7 @@ def use_no_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lake_stream, "Reader", nullcontext)
     monkeypatch.setattr(table_joiner, "Reader", nullcontext)
     monkeypatch.setattr(lake_stream, "check_position", lambda *_: None)
-    monkeypatch.setattr(table_joiner, "ends_between", fake_ends_between)
+    monkeypatch.setattr(table_joiner, "EndsAbove", FakeEndsAbove)
 
 
 def follower_of(lake: PlacedLake) -> DeltaFollower:
