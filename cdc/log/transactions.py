@@ -29,7 +29,7 @@ def parse_ends(topic: str, offsets: Sequence[int], values: Sequence[bytes | None
 def read_ends_between(reader: Reader, topic: str, start: int, stop: int, log_start: LogStart = FIRST_LOG) -> Ends:
     """The ENDs at the offsets start ≤ offset < stop of the count that begins at `log_start`.
 
-    Raises as `ends_of` and `Reader.read` do.
+    Raises as `parse_ends` and `Reader.read` do.
     """
     records = reader.read(topic, 0, log_start.to_topic_offset(start), log_start.to_topic_offset(stop))
     found: list[Ends] = []

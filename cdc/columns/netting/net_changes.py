@@ -193,6 +193,7 @@ class Lives:
 
 
 def group_by_key(changes: Changes, ranks: Integers, ordered: Integers) -> Lives:
+    """Sort the changes at these places, which are in total order, by key."""
     keys = changes.keys.take(ordered)
     # the sort is stable: within a key, changes keep the total order of `ordered`
     turns = keys.order()

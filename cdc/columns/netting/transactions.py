@@ -149,7 +149,7 @@ class Ends:
 def read_ends(topic: str, offsets: Sequence[int], values: Sequence[bytes | None]) -> Ends:
     """Read messages of the transaction topic, in order; BEGINs are left out.
 
-    Raises UnreadableEvent for the first that is neither a BEGIN nor an END, or whose counts contradict each other.
+    Raises UnreadableEventError for the first that is neither a BEGIN nor an END, or whose counts contradict each other.
     """
     ends: list[tuple[int, _Event]] = []
     for offset, value in zip(offsets, values, strict=True):
@@ -175,6 +175,7 @@ def to_columns(ends: Iterable[TransactionEnd]) -> Ends:
 
 
 def concat_ends(parts: Sequence[Ends]) -> Ends:
+    """The ENDs of all parts, one part behind the other."""
     if len(parts) < 2:
         return parts[0] if parts else to_columns(())
     codes: dict[str, int] = {}

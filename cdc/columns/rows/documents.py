@@ -133,7 +133,7 @@ def _structs(array: pa.StructArray, column: Column) -> pa.Array:
 
 def _lists(array: pa.ListArray, column: Column) -> pa.Array:
     elements = pa.ListArray.from_arrays(array.offsets, value_texts(array.values, column.element))
-    # no element is null any more: `_texts` writes the word, and one null would make the whole text null
+    # no element is null any more: `value_texts` writes the word, and one null would make the whole text null
     inner = pc.binary_join(elements, ",")
     return pc.if_else(array.is_valid(), pc.binary_join_element_wise("[", inner, "]", ""), None)
 

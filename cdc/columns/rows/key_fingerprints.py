@@ -172,7 +172,8 @@ def _pack(columns: Sequence[Bytes]) -> KeyBits:
 def _mix(high: Words, low: Words) -> KeyBits:
     """Permute the bits so that the upper half differs for nearly all keys.
 
-    The index is searched by that half (`Run.find`), and the first column of a long key may be the same in every row.
+    The index is searched by that half (`SortedRun.find`), and the first column of a long key may be the same in every
+    row.
     """
     # a permutation: each line can be undone with the half that it does not change, as in a Feistel cipher
     high = high ^ _scatter(low)

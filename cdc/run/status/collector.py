@@ -58,7 +58,11 @@ class StatusCollector:
         self._lake = pipeline.lake_follower
 
     def collect(self) -> Status:
-        """Ask all parts; returns their state now."""
+        """Ask all parts; returns their state now.
+
+        If the newest commit in the log is older than heartbeats take, it writes one, and looks for some seconds whether
+        it arrives (`observe`). What does not answer is a problem in the status, and ends nothing.
+        """
         lake = self._lake
         self._tables = self._ask(partial(list_followed, self._pipeline)) or self._pipeline.settings.selection.names
         cut = self._ask(lake.cuts.last)

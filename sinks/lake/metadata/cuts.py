@@ -89,6 +89,7 @@ class Cut:
 
 
 def cut_from_record(record: Mapping[str, object]) -> Cut:
+    """The cut of a row of SCHEMA, as `Cut.as_record` wrote it."""
     committed = record["committed_at"]
     assert isinstance(committed, datetime)
     position = Position.from_json(json.loads(str(record["position"])))
