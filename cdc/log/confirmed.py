@@ -8,13 +8,13 @@ from contextlib import suppress
 
 import numpy as np
 
-from cdc.columns.netting.transactions import parse_confirmed_lsn
+from cdc.columns.netting.ends import parse_confirmed_lsn
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import LogStart, Lsn
 from cdc.log.clients.reader import Reader, read_span
 from cdc.log.names import debezium_heartbeat_topic, transaction_topic
 from cdc.log.settings import LogSettings
-from cdc.log.transactions import has_confirmed
+from cdc.log.transaction_topic import has_confirmed
 
 
 class ConfirmedLsns:

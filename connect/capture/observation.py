@@ -32,7 +32,7 @@ from cdc.core.waiting import Deadline
 from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic, transaction_topic
 from cdc.log.settings import LogSettings
-from cdc.log.transactions import last_end
+from cdc.log.transaction_topic import last_end
 
 POLL_SECONDS: Final = 0.5
 LOCK_MILLISECONDS: Final = 3_000

@@ -14,8 +14,8 @@ from cdc.connect.source.sessions import later_settings, startup_options
 from cdc.connect.source.sqlstate import find_sqlstate
 from cdc.core.error_text import pick_first_line
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
-from cdc.core.history import History, parse_timeline_history
 from cdc.core.position import Lsn, parse_lsn
+from cdc.core.timeline import History, parse_timeline_history
 from cdc.postgres.errors import UNAUTHENTICATED, to_cdc_error
 from cdc.postgres.session import KEEPALIVE_IDLE_SECONDS, KEEPALIVE_INTERVAL_SECONDS
 

@@ -8,7 +8,7 @@ from unittest.mock import patch
 import numpy as np
 
 from cdc.columns.netting.batch import DecodedBatch, TableChanges
-from cdc.columns.netting.transactions import to_columns
+from cdc.columns.netting.ends import to_columns
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
 from cdc.core.table_state import Joining

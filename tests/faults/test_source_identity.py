@@ -15,7 +15,7 @@ from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.local.services import Endpoints, Home, Service, down, up, wipe
 from cdc.run.pipeline import Pipeline
-from cdc.run.tables.history_check import check_history
+from cdc.run.tables.resume_check import check_history
 from tests.support.waiting import until
 
 TABLE = Table(TableName("public", "things"), (Column("id", Kind.INTEGER),), ("id",))

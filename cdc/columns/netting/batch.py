@@ -10,9 +10,9 @@ import numpy as np
 from cdc.columns.arrays import Integers, Mask
 from cdc.columns.netting.blocked_keys import BlockedKeys, split_blocked
 from cdc.columns.netting.changes import Changes, Decoded, Messages, RefusedMessage
+from cdc.columns.netting.ends import Ends
 from cdc.columns.netting.net_changes import NetChanges, fold
 from cdc.columns.netting.net_keyless import fold_keyless
-from cdc.columns.netting.transactions import Ends
 from cdc.columns.rows.key_fingerprints import KeyBits
 from cdc.core.table import Table, TableName
 

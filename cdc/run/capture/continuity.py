@@ -17,7 +17,7 @@ from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.waiting import wait_until
 from cdc.log.confirmed import ConfirmedLsns
 from cdc.log.names import transaction_topic
-from cdc.log.transactions import check_position
+from cdc.log.transaction_topic import check_position
 from cdc.run.capture.heartbeat_chain import check_ahead
 from cdc.run.pipeline import Pipeline
 

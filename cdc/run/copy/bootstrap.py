@@ -48,7 +48,7 @@ from cdc.run.lease import COPIES
 from cdc.run.pipeline import Pipeline
 from cdc.run.spark.job_progress import track_count
 from cdc.run.tables import problems
-from cdc.run.tables.history_check import check_history
+from cdc.run.tables.resume_check import check_history
 from cdc.run.tables.schema_check import find_changed_choices
 from cdc.run.tables.selection import find_selected
 from cdc.run.trouble_log import open_trouble_log

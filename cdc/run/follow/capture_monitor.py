@@ -18,7 +18,7 @@ from cdc.core.errors import CdcError, HistoryLostError, UnreachableError
 from cdc.core.position import Lsn
 from cdc.core.table import TableName
 from cdc.log.names import transaction_topic
-from cdc.log.transactions import last_end
+from cdc.log.transaction_topic import last_end
 from cdc.run.capture.continuity import check_source
 from cdc.run.capture.progress_check import REPAIR_SECONDS
 from cdc.run.copy.resync_queue import ResyncQueue

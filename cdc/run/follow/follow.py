@@ -27,7 +27,7 @@ from cdc.run.spark.errors import check_spark
 from cdc.run.spark.gc_tuning import relax_gc
 from cdc.run.tables import problems
 from cdc.run.tables.column_notices import describe_text_columns
-from cdc.run.tables.history_check import check_history, check_log
+from cdc.run.tables.resume_check import check_history, check_log
 from cdc.run.tables.schema_check import find_changed_choices, find_unlogged_changes, read_followed_tables
 from cdc.run.tables.selection import find_new_tables
 

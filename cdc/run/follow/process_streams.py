@@ -14,8 +14,8 @@ from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import TableName
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.confirmed import ConfirmedLsns
-from cdc.log.transaction_reader import TransactionReader
-from cdc.log.whole_transactions import RunReader
+from cdc.log.end_reader import TransactionReader
+from cdc.log.run_reader import RunReader
 from cdc.progress import LineProgress
 from cdc.run.capture.heartbeat_chain import HeartbeatChain, find_verifiable_lsn
 from cdc.run.copy.fill import TableFiller
@@ -36,7 +36,7 @@ from cdc.run.pipeline import Pipeline
 from cdc.run.scratch import open_scratch
 from cdc.run.shutdown import StopEvent
 from cdc.run.spark.errors import SparkEndedError
-from cdc.run.tables.history_check import require_position
+from cdc.run.tables.resume_check import require_position
 from cdc.run.trouble_log import open_trouble_log
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.follower import DeltaFollower

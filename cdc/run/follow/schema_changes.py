@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cdc.columns.netting.changes import Changes, Op
-from cdc.columns.netting.transactions import Ends
+from cdc.columns.netting.ends import Ends
 from cdc.connect.settings import SourceSettings
 from cdc.connect.source.catalog import to_table
 from cdc.connect.source.heartbeat import heartbeat_table
@@ -27,7 +27,7 @@ from cdc.core.schema_change import (
 )
 from cdc.core.table import Table, TableName
 from cdc.core.table_state import ACTIVE
-from cdc.log.whole_transactions import RunReader
+from cdc.log.run_reader import RunReader
 from cdc.sinks.lake.apply.tables import LakeTable
 from cdc.sinks.lake.follower import DeltaFollower
 from cdc.sinks.lake.metadata.stopped_tables import StoppedTable

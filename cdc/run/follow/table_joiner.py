@@ -3,15 +3,15 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from cdc.columns.netting.transactions import Ends, cut_runs, drop_applied
+from cdc.columns.netting.ends import Ends, cut_runs, drop_applied
 from cdc.core.position import Bookmark, Lsn, Offsets, Position
 from cdc.core.table import TableName
 from cdc.core.table_state import Joining
 from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic, transaction_topic
+from cdc.log.run_reader import RunReader
 from cdc.log.settings import LogSettings
-from cdc.log.transactions import EndsAbove
-from cdc.log.whole_transactions import RunReader
+from cdc.log.transaction_topic import EndsAbove
 from cdc.run.copy.resync_queue import ResyncQueue
 from cdc.sinks.lake.apply.apply import AppliedBatch
 from cdc.sinks.lake.follower import DeltaFollower

@@ -24,7 +24,7 @@ from cdc.log.clients.reader import Reader, Record, read_settled_bounds
 from cdc.log.envelope import ChangeOrigin
 from cdc.log.names import change_topic, transaction_topic
 from cdc.log.spark_options import topic_options
-from cdc.log.transactions import find_covered
+from cdc.log.transaction_topic import find_covered
 from cdc.run.pipeline import Pipeline
 from cdc.run.read.cuts import LakeCut
 from cdc.run.read.shape_watch import ShapeWatch, watch_shape

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import TypeVar
 
 from cdc.columns.feed import FedFollower
-from cdc.columns.netting.transactions import Ends, to_columns
+from cdc.columns.netting.ends import Ends, to_columns
 from cdc.config.settings import VIEWS
 from cdc.connect.capture.connector_state import ConnectorState, look_up
 from cdc.connect.capture.observation import CaptureObserver, observe
@@ -21,7 +21,7 @@ from cdc.core.position import FIRST_LOG, Lsn, Position
 from cdc.core.table import TableName
 from cdc.core.table_state import Listed, TableState
 from cdc.log.names import transaction_topic
-from cdc.log.transactions import LAST_MESSAGES, log_bounds, read_ends_between
+from cdc.log.transaction_topic import LAST_MESSAGES, log_bounds, read_ends_between
 from cdc.run.capture.continuity import check_continuity
 from cdc.run.capture.lag import LagMeter
 from cdc.run.kept_histories import describe_history_problems

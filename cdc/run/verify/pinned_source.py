@@ -20,7 +20,7 @@ from cdc.core.position import LogStart, Lsn, Position, format_lsn
 from cdc.core.table import Table, TableName
 from cdc.core.waiting import Deadline
 from cdc.log.names import transaction_topic
-from cdc.log.transactions import EndsAbove
+from cdc.log.transaction_topic import EndsAbove
 from cdc.run.pipeline import Pipeline
 from cdc.run.spark.errors import translate_errors
 from cdc.run.verify.report import Verdict

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from cdc.columns.netting.transactions import Ends
+from cdc.columns.netting.ends import Ends
 from cdc.core.errors import PreconditionError, TableLostError
 from cdc.core.position import BEFORE_LOG, Bookmark, Lsn, Position
 from cdc.core.table import Table, TableName

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from cdc.columns.arrays import Integers, Mask
 from cdc.columns.netting.changes import Changes, Op
-from cdc.columns.netting.transactions import Ends
+from cdc.columns.netting.ends import Ends
 from cdc.columns.netting.versions import Versions, list_versions
 from cdc.columns.rows.key_fingerprints import KeyBits
 from cdc.columns.values.arrow_types import arrow_schema

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from cdc.columns.netting.batch import DecodedBatch, TableChanges
-from cdc.columns.netting.transactions import to_columns
+from cdc.columns.netting.ends import to_columns
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import Table, TableName

@@ -8,7 +8,7 @@ import pytest
 
 from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.netting.batch import DecodedBatch
-from cdc.columns.netting.transactions import to_columns
+from cdc.columns.netting.ends import to_columns
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import Column, Kind, Table, TableName

@@ -10,8 +10,8 @@ from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.netting.batch import DecodedBatch, Ranks, TableChanges
 from cdc.columns.netting.blocked_keys import BlockedKeys
 from cdc.columns.netting.changes import Messages, RefusedMessage
+from cdc.columns.netting.ends import Ends, to_columns
 from cdc.columns.netting.net_changes import NetChanges
-from cdc.columns.netting.transactions import Ends, to_columns
 from cdc.core.position import Lsn
 from cdc.core.refusal import Refusal
 from cdc.core.transaction import TransactionEnd

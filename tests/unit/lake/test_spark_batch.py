@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.netting.batch import Ranks, TableChanges, TableEffect
+from cdc.columns.netting.ends import Ends, to_columns
 from cdc.columns.netting.net_changes import fold
-from cdc.columns.netting.transactions import Ends, to_columns
 from cdc.core.position import Lsn
 from cdc.core.transaction import TransactionEnd
 from cdc.log.messages import Stretch

@@ -9,16 +9,16 @@ from typing import ClassVar, cast
 import pytest
 from pydantic import SecretStr
 
-from cdc.columns.netting.transactions import Ends, to_columns
+from cdc.columns.netting.ends import Ends, to_columns
 from cdc.connect.settings import SourceSettings
 from cdc.core.position import Bookmark, LogStart, Lsn, Offsets, Position
 from cdc.core.table import Table, TableName
 from cdc.core.transaction import TransactionEnd
 from cdc.log.clients.reader import Reader
 from cdc.log.clients.standing_consumer import StandingConsumer
+from cdc.log.end_reader import TransactionReader
+from cdc.log.run_reader import NOTHING_APPLIED, ReadRun, RunReader
 from cdc.log.settings import LogSettings
-from cdc.log.transaction_reader import TransactionReader
-from cdc.log.whole_transactions import NOTHING_APPLIED, ReadRun, RunReader
 from cdc.run.capture.heartbeat_chain import HeartbeatChain
 from cdc.run.copy.resync_queue import ResyncQueue
 from cdc.run.follow import lake_stream, table_joiner

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc.columns.netting.transactions import Ends, concat_ends, to_columns
+from cdc.columns.netting.ends import Ends, concat_ends, to_columns
 from cdc.core.position import Lsn
 from cdc.core.table import Table
 from cdc.core.transaction import TransactionEnd

@@ -6,7 +6,7 @@ from cdc.connect.source import connection as source
 from cdc.core.errors import HistoryLostError, UnreachableError
 from cdc.core.position import Bookmark, Position
 from cdc.log.names import transaction_topic
-from cdc.log.transactions import check_position
+from cdc.log.transaction_topic import check_position
 from cdc.run.capture.continuity import check_continuity
 from cdc.run.pipeline import Pipeline
 from cdc.sinks.lake.follower import DeltaFollower

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
-from cdc.columns.netting.transactions import Ends, UnreadableEventError, concat_ends, parse_confirmed_lsn, read_ends
+from cdc.columns.netting.ends import Ends, UnreadableEventError, concat_ends, parse_confirmed_lsn, read_ends
 from cdc.core.errors import RECAPTURE, HistoryLostError, PreconditionError
 from cdc.core.position import FIRST_LOG, LogStart, Lsn, Position, format_lsn
 from cdc.core.transaction import TransactionEnd

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc.core.errors import HistoryLostError
-from cdc.core.history import History, parse_timeline_history
 from cdc.core.position import Bookmark, Lsn
+from cdc.core.timeline import History, parse_timeline_history
 
 CLUSTER = 7
 FILE = """# restored twice
