@@ -15,7 +15,7 @@ ALONE_SECONDS: Final = 10.0
 """How often to check that the topic still has one partition."""
 
 
-class TransactionReader:
+class EndReader:
     """Reads the transaction topic from some offset on, once."""
 
     def __init__(self, consumer: StandingConsumer, prefix: str) -> None:

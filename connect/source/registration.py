@@ -125,24 +125,24 @@ def register(connection: Connection, source: SourceSettings, wanted: Registratio
         ).format(sql.Identifier(source.heartbeat_schema, PIPELINES)),
         (wanted.pipeline, wanted.slot, wanted.publication, wanted.prefix),
     )
-    stands = read_registration(connection, source, wanted.pipeline)
-    if stands is None:
+    registered = read_registration(connection, source, wanted.pipeline)
+    if registered is None:
         raise PreconditionError(
             f"slot {wanted.slot} is another pipeline's in this database", "choose another source.slot"
         )
-    _check_names(stands, wanted)
-    return stands
+    _check_names(registered, wanted)
+    return registered
 
 
-def _check_names(stands: Registration, wanted: Registration) -> None:
+def _check_names(registered: Registration, wanted: Registration) -> None:
     pairs: Sequence[tuple[str, str, str]] = (
-        ("source.slot", stands.slot, wanted.slot),
-        ("source.publication", stands.publication, wanted.publication),
-        ("log.prefix", stands.prefix, wanted.prefix),
+        ("source.slot", registered.slot, wanted.slot),
+        ("source.publication", registered.publication, wanted.publication),
+        ("log.prefix", registered.prefix, wanted.prefix),
     )
     for setting, was, asked in pairs:
         if was != asked:
             raise PreconditionError(
-                f"pipeline {stands.pipeline} was prepared with {setting} {was!r}, not {asked!r}",
+                f"pipeline {registered.pipeline} was prepared with {setting} {was!r}, not {asked!r}",
                 f"set it back to {was!r}, or choose another pipeline.name",
             )

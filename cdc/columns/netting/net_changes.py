@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cdc.columns.arrays import Integers, Mask
-from cdc.columns.netting.changes import Changes, Op
+from cdc.columns.netting.changes import Changes, Op, sort_changes
 from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys, empty_keys, zero_keys
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Table
@@ -139,25 +139,6 @@ def fold(changes: Changes, ranks: Integers) -> NetChanges:
         lives.keys.take(gone),
         changes.key_columns.take(lives.change[gone]),
     )
-
-
-def order_changes(changes: Changes, ranks: Integers) -> Integers:
-    """The places of the changes in commit order, each change once."""
-    # lexsort sorts by its last column first
-    order: Integers = np.lexsort((changes.total_order, ranks))
-    again = np.zeros(len(order), np.bool_)
-    again[1:] = (np.diff(ranks[order]) == 0) & (np.diff(changes.total_order[order]) == 0)
-    return order[~again]
-
-
-def sort_changes(changes: Changes, ranks: Integers) -> tuple[Integers, bool]:
-    """Sort changes into their total order, without redeliveries and without those before the last TRUNCATE.
-
-    Returns their places, and whether there was a TRUNCATE.
-    """
-    order = order_changes(changes, ranks)
-    truncates = np.flatnonzero(changes.op[order] == Op.TRUNCATE)
-    return (order[truncates[-1] + 1 :], True) if len(truncates) else (order, False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from cdc.columns.arrays import Integers, Mask
-from cdc.columns.netting.changes import Changes, Op
-from cdc.columns.netting.net_changes import NOWHERE, group_by_key, order_changes, take_rows, trace_unsent
+from cdc.columns.netting.changes import Changes, Op, order_changes
+from cdc.columns.netting.net_changes import NOWHERE, group_by_key, take_rows, trace_unsent
 from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys
 
 

@@ -15,7 +15,7 @@ from cdc.core.position import BEFORE_LOG, Offsets, Position
 from cdc.core.table import Table, TableName
 from cdc.core.table_state import ACTIVE, Followed, Joining
 from cdc.log.clients.reader import Reader
-from cdc.log.end_reader import TransactionReader
+from cdc.log.end_reader import EndReader
 from cdc.log.names import change_topic, transaction_topic
 from cdc.log.run_reader import ReadRun, RunReader, RunTooLargeError
 from cdc.log.settings import LogSettings
@@ -48,7 +48,7 @@ class Readers:
 
     small: RunReader
     large: LargeRunReader
-    ends: TransactionReader
+    ends: EndReader
     chain: HeartbeatChain
 
 

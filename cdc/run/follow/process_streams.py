@@ -14,7 +14,7 @@ from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import TableName
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.confirmed import ConfirmedLsns
-from cdc.log.end_reader import TransactionReader
+from cdc.log.end_reader import EndReader
 from cdc.log.run_reader import RunReader
 from cdc.progress import LineProgress
 from cdc.run.capture.heartbeat_chain import HeartbeatChain, find_verifiable_lsn
@@ -157,7 +157,7 @@ class ProcessStreams:
         small = RunReader(held.enter_context(closing(StandingConsumer(s.log))), s.log.prefix, unsent)
         large = LargeRunReader(pipeline.spark, s.log, unsent, small)
         # ENDs and runs are read at the same time: each needs its own consumer
-        ends = TransactionReader(held.enter_context(closing(StandingConsumer(s.log, tombstones=True))), s.log.prefix)
+        ends = EndReader(held.enter_context(closing(StandingConsumer(s.log, tombstones=True))), s.log.prefix)
         follower = pipeline.open_lake_follower(self._recent)
         held.callback(follower.close)
         readers = Readers(small, large, ends, self._chain(follower, small))

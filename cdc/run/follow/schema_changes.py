@@ -78,7 +78,7 @@ class SchemaChanges:
         """Apply the schema changes of a run of one transaction."""
         end = run.last
         read = self._reader.read(run, [self._history], start)
-        entries = read_history(read.batch.changes[self._history.name].changes, end.tx_id)
+        entries = read_entries(read.batch.changes[self._history.name].changes, end.tx_id)
         changes = {
             name: classify_change(table.table, entries[name], self._source)
             for name, table in self._follower.tables.all().items()
@@ -124,7 +124,7 @@ def _widen(followed: LakeTable, table: Table, lsn: Lsn, difference: str) -> dict
     return {}
 
 
-def read_history(changes: Changes, tx_id: int) -> dict[TableName, list[HistoryEntry]]:
+def read_entries(changes: Changes, tx_id: int) -> dict[TableName, list[HistoryEntry]]:
     """The history's entries that this transaction wrote, per table, in their order."""
     entries = defaultdict[TableName, list[HistoryEntry]](list)
     # in the order of the transaction: a table may be altered several times in it

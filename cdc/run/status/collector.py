@@ -88,9 +88,22 @@ class StatusCollector:
         views = self._ask(partial(describe_views, self._pipeline)) or ()
         for problem in self._ask(partial(describe_stopped_views, self._pipeline)) or ():
             self._add_problem(problem)
-        told = tuple(self._problems)
+        every_problem = tuple(self._problems)
         return Status(
-            *(self._lsn, rows, state, last, connector, followers, states, writes, told, age, views, self._notes)
+            *(
+                self._lsn,
+                rows,
+                state,
+                last,
+                connector,
+                followers,
+                states,
+                writes,
+                every_problem,
+                age,
+                views,
+                self._notes,
+            )
         )
 
     def _describe(

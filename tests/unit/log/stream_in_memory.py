@@ -16,7 +16,7 @@ from cdc.core.table import Table, TableName
 from cdc.core.transaction import TransactionEnd
 from cdc.log.clients.reader import Reader
 from cdc.log.clients.standing_consumer import StandingConsumer
-from cdc.log.end_reader import TransactionReader
+from cdc.log.end_reader import EndReader
 from cdc.log.run_reader import NOTHING_APPLIED, ReadRun, RunReader
 from cdc.log.settings import LogSettings
 from cdc.run.capture.heartbeat_chain import HeartbeatChain
@@ -129,7 +129,7 @@ class Stream(LakeStream):
         reports = reports or StopReports(lambda text: None, queue)
         super().__init__(
             self.follower,
-            Readers(small, cast("LargeRunReader", None), cast("TransactionReader", NoEnds()), chain),
+            Readers(small, cast("LargeRunReader", None), cast("EndReader", NoEnds()), chain),
             cast("SchemaChanges", NoChanges()),
             LakeStreamConfig(
                 LogSettings(bootstrap="nowhere:9", prefix="p"), DeltaSettings(kind="delta", path=lake.path)
