@@ -35,7 +35,9 @@ def lake(tmp_path: Path) -> PlacedLake:
 
 
 def follower_of(lake: PlacedLake) -> DeltaFollower:
-    follower = DeltaFollower(DeltaSettings(kind="delta", path=lake.path, history_hours=0), lake, lake.indexes / "index")
+    follower = DeltaFollower(
+        DeltaSettings(kind="delta", path=lake.path, retention_hours=0), lake, lake.indexes / "index"
+    )
     follower.prepare([THINGS])
     return follower
 
