@@ -39,9 +39,9 @@ class MixedBatch:
     def tables(self) -> Collection[TableName]:
         return [*self.large.tables, *self.small.tables]
 
-    def take(self, table: Table, after: int, held: BlockedKeys) -> TablePart:
+    def take(self, table: Table, after: int, blocked: BlockedKeys) -> TablePart:
         batch: ChangeBatch = self.small if table.name in self.small.tables else self.large
-        return batch.take(table, after, held)
+        return batch.take(table, after, blocked)
 
 
 @dataclass(frozen=True, slots=True)

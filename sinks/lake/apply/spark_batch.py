@@ -195,7 +195,7 @@ class LargeBatch:
     def tables(self) -> Collection[TableName]:
         return self.results.keys()
 
-    def take(self, table: Table, after: int, held: BlockedKeys) -> TablePart:
+    def take(self, table: Table, after: int, blocked: BlockedKeys) -> TablePart:
         """The table's part, computed for this `after` and without blocked keys.
 
         Nothing is refused: with refused messages, the driver reads the table.
