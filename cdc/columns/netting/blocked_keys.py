@@ -22,7 +22,14 @@ Earlier offsets are applied, even when a batch is repeated that was killed after
 
 
 def split_blocked(messages: Messages, decoded: Decoded, blocked: BlockedKeys) -> Decoded:
-    """Move changes of blocked keys to the refused: keys of a refused message in `decoded`, and keys in `blocked`."""
+    """Move changes of blocked keys to the refused: keys of a refused message in `decoded`, and keys in `blocked`.
+
+    Five messages, of which the first is refused; the second and the third are an update of key 1 to 2:
+
+        partition 0: key 1, refused │ key 1, deleted, moves on  both wait: key 1 is blocked from the first on
+        partition 1: key 2, created from key 1 │ key 2, updated  both wait: key 1 is blocked, so key 2 is, too
+        partition 2: key 3, updated                              applied
+    """
     # a message of the key waits if its offset is above this one
     since = {key: first - 1 for key, first in blocked.items()}
     for message in decoded.refused:

@@ -95,8 +95,12 @@ class LakeStreamConfig:
 class LakeStream:
     """Applies the transaction topic to the Delta follower; one call per micro-batch.
 
-    Three steps overlap, each one run ahead of the next: the query's thread reads ENDs, a second thread reads runs, a
-    third commits them. The position in the lake decides which ENDs are new, never Spark's checkpoint.
+    Three steps overlap; with few ENDs, the query's thread does the second, too. `_await_reading` is the first border,
+    `_await_commit` the second. The position in the lake decides which ENDs are new, never Spark's checkpoint.
+
+        query    ENDs of 1 and 2 │ ENDs of 3 and 4     │
+        runs                     │ read 1 │ read 2     │ read 3 │ ...
+        commits                           │ commit 1   │ commit 2
     """
 
     def __init__(
@@ -140,6 +144,7 @@ class LakeStream:
         return spark.readStream.format("kafka").options(**options).load()
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        """Take what is new; neither argument, which are Spark's, is used."""
         self._hooks.wait(self._pace.remaining())
         self._pace.begin()
         # as many offsets as the micro-batch has: no later call may come for a remainder
