@@ -45,7 +45,7 @@ def fed_follower(spark: "SparkSession | None", settings: FedKinds, owner: Owner,
             return PercolatorFollower(rows, settings, log, owner)
 
 
-def refusal(settings: FollowerSettings, table: Table) -> PreconditionError | None:
+def find_refusal(settings: FollowerSettings, table: Table) -> PreconditionError | None:
     """The reason why this kind of follower cannot hold a captured table; None if it can."""
     try:
         match settings:

@@ -36,7 +36,7 @@ class SourceRows:
         return run_in_tasks(self.spark, len(self.ranges), partial(_map_ranges, ranges=self.ranges, task=task), schema)
 
 
-def parts(source: SnapshotSource, table: Table, pages: Pages) -> Iterator[pa.Table]:
+def read_in_process(source: SnapshotSource, table: Table, pages: Pages) -> Iterator[pa.Table]:
     """Read the same rows in this process."""
     for task in copy_tasks(source, table, pages, 1):
         for batch in task.batches():

@@ -115,7 +115,7 @@ def _describe_writes(hourly: Mapping[str, int] | None) -> str:
         return "not known"
     requests = f", {hourly['requests']:,} requests" if "requests" in hourly else ""
     written = f"{hourly['commits']:,} commits, {hourly['files']:,} files, {hourly['bytes'] / 2**20:,.0f} MiB"
-    return f"{written}{requests} an hour, kept for history_hours"
+    return f"{written}{requests} an hour, kept for retention_hours"
 
 
 def _describe_age(seconds: float | None) -> str:

@@ -21,7 +21,7 @@ from cdc.sinks.lake.settings import DeltaSettings
 from cdc.sinks.latest.settings import LatestSettings
 from cdc.sinks.opensearch.settings import ClusterSettings
 from cdc.sinks.percolator.settings import PercolatorSettings
-from cdc.sinks.registry import FollowerSettings, refusal
+from cdc.sinks.registry import FollowerSettings, find_refusal
 from cdc.views.definition import ViewDefinition
 from cdc.views.settings import ViewSettings
 
@@ -109,7 +109,7 @@ class PipelineSettings(Settings):
         if is_history(table) and not find_tracked(table.name, self.histories):
             return False
         is_named = table.name in self.selection.names or self.is_view(table.name)
-        fits = is_named or refusal(self.followers[follower], table) is None
+        fits = is_named or find_refusal(self.followers[follower], table) is None
         return self.holds(follower, table.name) and fits
 
     def leave_out_of(self, follower: str) -> Sequence[str]:

@@ -25,7 +25,8 @@ class Follower(Protocol[Copy_contra, Batch_contra]):
     - `bookmarks` returns the loaded tables. Changes of commits that a table's bookmark covers are not applied to it.
     - `position` is the last position that *every* table has reached, None before the first batch. At a position,
       readers never see one table newer than another.
-    - At a position a table's rows equal `cdc.core.model.apply` of its copy and its changes up to there.
+    - At a position a table's rows are what the model (`tests/support/model.py`) makes of its copy and its changes up to
+      there.
 
     `Copy_contra` and `Batch_contra` are this follower's forms of a copy and a batch: Python values, DataFrames, files.
     """

@@ -64,8 +64,7 @@ class Position:
     `end_offset` alone orders positions. `lsn` (of the commit) and `tx_id` identify that END when it is read again.
     `next_offsets` only says where to start reading the change topics. `log_start` converts `end_offset` to an offset
     of the transaction topic. `beat`: the digest of the last applied heartbeat, if known. `cut`: the id of the lake's
-    cut at this position; None without one, or if an older version of the toolkit wrote it. A lake that was restored to
-    an older state reaches the same END by another cut.
+    cut at this position, None without one: a lake that was restored to an older state reaches the same END by another.
     """
 
     end_offset: int
@@ -106,10 +105,8 @@ class Position:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         offsets = _parse_offsets(value["next_offsets"])
-        # positions of older versions have no `log_start`, no `beat` and no `cut`, but a `generation`, always 1
-        start = LogStart(**value.get("log_start", {}))
-        end, lsn, tx_id = value["end_offset"], Lsn(value["lsn"]), value["tx_id"]
-        return cls(end, lsn, tx_id, offsets, start, value.get("beat"), value.get("cut"))
+        end, lsn, tx_id, start = value["end_offset"], Lsn(value["lsn"]), value["tx_id"], LogStart(**value["log_start"])
+        return cls(end, lsn, tx_id, offsets, start, value["beat"], value["cut"])
 
 
 # below the first offset of a topic, so every END is above it

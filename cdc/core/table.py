@@ -27,7 +27,7 @@ class Kind(StrEnum):
     TIMESTAMPTZ = "timestamptz"
     OID = "oid"
     INTERVAL = "interval"
-    GEOMETRIC = "shape"  # on disk: the first lakes stored their tables with this word
+    GEOMETRIC = "geometric"
     LITERAL = "literal"
     STRUCT = "struct"  # of views only
 
@@ -77,7 +77,7 @@ class Column:
     scale: int = 0
     array: bool = False
     type: str = ""
-    # not compared: a table of an older lake has no numbers, and is the same table
+    # not compared: `diff_tables` asks for it, and what is derived from a table has none
     number: int = field(default=0, compare=False)
     # not compared either: the source's catalog does not know it
     added: bool = field(default=False, compare=False)

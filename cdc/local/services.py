@@ -27,7 +27,7 @@ __all__ = ["Endpoints", "Home", "Service", "ServiceStatus", "down", "endpoints",
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _Server:
     """The definition of one service: its ports and files, its process, and its readiness check."""
 
     ports: tuple[str, ...]
@@ -39,14 +39,16 @@ class _Kind:
 
 
 # in the order of starting: the slowest first, so that the others start beside it
-_KINDS: Final[Mapping[Service, _Kind]] = {
-    Service.SEARCH: _Kind(
+_SERVERS: Final[Mapping[Service, _Server]] = {
+    Service.SEARCH: _Server(
         opensearch_node.PORTS, opensearch_node.FILES, opensearch_node.launch, opensearch_node.answers
     ),
-    Service.KAFKA: _Kind(kafka_broker.PORTS, kafka_broker.FILES, kafka_broker.launch, kafka_broker.answers),
+    Service.KAFKA: _Server(kafka_broker.PORTS, kafka_broker.FILES, kafka_broker.launch, kafka_broker.answers),
     # SIGTERM would wait for every client to leave (manual, "Shutting Down the Server"), and the connector never does
-    Service.POSTGRES: _Kind(postgres.PORTS, postgres.FILES, postgres.launch, postgres.answers, stop_with=signal.SIGINT),
-    Service.CONNECT: _Kind(
+    Service.POSTGRES: _Server(
+        postgres.PORTS, postgres.FILES, postgres.launch, postgres.answers, stop_with=signal.SIGINT
+    ),
+    Service.CONNECT: _Server(
         connect_worker.PORTS, connect_worker.FILES, connect_worker.launch, connect_worker.answers, (Service.KAFKA,)
     ),
 }
@@ -76,9 +78,9 @@ def up(home: Home, only: Collection[Service] | None = None, progress: Progress =
             if processes.find(home, part) is None:
                 # a note without its process: it was killed, perhaps a moment ago
                 grace = _DYING if home.record(part).exists() else 1.0
-                ports.require_free(home, chosen, _KINDS[part].ports, grace)
+                ports.require_free(home, chosen, _SERVERS[part].ports, grace)
         cache = cache_folder()
-        files = {name: fetch(name, cache, progress) for part in wanted for name in _KINDS[part].files}
+        files = {name: fetch(name, cache, progress) for part in wanted for name in _SERVERS[part].files}
         site = LaunchContext(home, cache, chosen, files)
         superuser, connect = passwords.password(home, SUPERUSER), passwords.password(home, CONNECT_USER)
         found = endpoints_at(superuser, connect, chosen)
@@ -95,7 +97,7 @@ def down(home: Home, only: Collection[Service] | None = None) -> list[Service]:
         stopping: dict[Service, Future[bool]] = {}
         for part in chosen:
             # before `part` in their order: whoever needs it comes first
-            needing = [each for name, each in stopping.items() if part in _KINDS[name].needs]
+            needing = [each for name, each in stopping.items() if part in _SERVERS[name].needs]
             stopping[part] = threads.submit(_stop, home, part, needing)
         return [part for part, each in stopping.items() if each.result()]
 
@@ -103,7 +105,7 @@ def down(home: Home, only: Collection[Service] | None = None) -> list[Service]:
 def _stop(home: Home, part: Service, after: Sequence[Future[bool]]) -> bool:
     """Stop a service after those that need it, even if one of these could not be stopped; returns whether it ran."""
     wait(after)
-    return processes.stop(home, part, _KINDS[part].stop_with, _STOPPING)
+    return processes.stop(home, part, _SERVERS[part].stop_with, _STOPPING)
 
 
 def endpoints(home: Home) -> Endpoints:
@@ -156,12 +158,12 @@ def _status(home: Home, part: Service, chosen: Mapping[str, int]) -> ServiceStat
 
 def _with_needs(only: Collection[Service] | None) -> list[Service]:
     asked = set(Service) if only is None else set(only)
-    needed = {need for part in asked for need in _KINDS[part].needs}
-    return [part for part in _KINDS if part in asked | needed]
+    needed = {need for part in asked for need in _SERVERS[part].needs}
+    return [part for part in _SERVERS if part in asked | needed]
 
 
 def _candidate(part: Service, site: LaunchContext, found: Endpoints) -> Candidate:
-    kind = _KINDS[part]
+    kind = _SERVERS[part]
     return Candidate(part, kind.needs, lambda: kind.launch(site), lambda: kind.answers(found))
 
 

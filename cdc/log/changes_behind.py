@@ -6,10 +6,10 @@ from typing import Final
 
 import numpy as np
 
-from cdc.columns.netting.transactions import Ends
+from cdc.columns.netting.ends import Ends
 from cdc.core.position import LogStart, Lsn, Position
 from cdc.log.clients.reader import Reader
-from cdc.log.transactions import log_bounds, read_ends_between
+from cdc.log.transaction_topic import log_bounds, read_ends_between
 
 MESSAGES_AT_A_TIME: Final = 200_000
 """Messages of the transaction topic that become columns at once; what is kept of an END takes 16 bytes."""

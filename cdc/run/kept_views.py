@@ -141,11 +141,10 @@ def explain_view(pipeline: Pipeline, name: str) -> Explanation:
     view = _find_view(pipeline, name)
     lake, tables = pipeline.lake, dict[TableName, Table]()
     for table in sort_views([view])[view]:
-        log = layout.open_owned_log(lake, table)
-        found = layout.table_of(log.snapshot) if log else None
-        if found is None:
+        opened = layout.open_table(lake, table)
+        if opened is None:
             raise PreconditionError(f"the lake has no copy of {table} yet", "run `cdc bootstrap` first")
-        tables[table] = found
+        tables[table] = opened[1]
     return explain(compile_view(view, tables))
 
 

@@ -21,12 +21,12 @@ from cdc.views.statement.final_windows import (
     LATE,
     ClosingWindow,
     find_closing_window,
-    quote,
     replace_table,
     select_in_time,
     select_late,
 )
 from cdc.views.statement.parsing import parse_query
+from cdc.views.statement.statement import quote
 
 FindEpochs = Callable[[TableName], Sequence[Epoch]]
 """The epochs of a table's history, in order."""

@@ -14,8 +14,8 @@ from cdc.connect.source.sessions import later_settings, startup_options
 from cdc.connect.source.sqlstate import find_sqlstate
 from cdc.core.error_text import pick_first_line
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
-from cdc.core.history import History, parse_timeline_history
 from cdc.core.position import Lsn, parse_lsn
+from cdc.core.timeline import SourceTimeline, parse_timeline_history
 from cdc.postgres.errors import UNAUTHENTICATED, to_cdc_error
 from cdc.postgres.session import KEEPALIVE_IDLE_SECONDS, KEEPALIVE_INTERVAL_SECONDS
 
@@ -148,7 +148,7 @@ def read_clock(connection: Connection) -> float:
     return float(row[0])
 
 
-def read_history(source: SourceSettings) -> History:
+def read_timeline(source: SourceSettings) -> SourceTimeline:
     """Read the source's history; needs the right to replicate. Raises like `open_connection`."""
     connection = connect(source, replication="database")
     try:
@@ -161,6 +161,6 @@ def read_history(source: SourceSettings) -> History:
             file = replication.run_command(connection.pgconn, f"TIMELINE_HISTORY {timeline}".encode())
             timeline_ends = parse_timeline_history(replication.text(file, 1))
         end = parse_lsn(replication.text(system, 2))
-        return History(int(replication.text(system, 0)), timeline, end, timeline_ends)
+        return SourceTimeline(int(replication.text(system, 0)), timeline, end, timeline_ends)
     finally:
         connection.close()

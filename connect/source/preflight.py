@@ -13,7 +13,7 @@ from cdc.core.table import TableName
 SENDERS: Final = 2
 
 
-def check(connection: Connection, source: SourceSettings) -> None:
+def check_source(connection: Connection, source: SourceSettings) -> None:
     """Raise PreconditionError for the first problem that does not depend on tables: encoding, wal_level, role."""
     _encoding(connection)
     _wal_level(connection)

@@ -40,8 +40,7 @@ class Registration:
 def prepare_schema(connection: Connection, source: SourceSettings) -> None:
     """Create the toolkit's schema and tables if they do not exist.
 
-    `pipeline` (pipeline text key, slot text unique, publication text, prefix text, generation integer: 1):
-    registrations.
+    `pipeline` (pipeline text key, slot text unique, publication text, prefix text): registrations.
     `heartbeat` (pipeline text key, beat text): see `heartbeat.py`.
     `shapes` (schema text key, table text key, relation bigint, shape text, rewritten_by bigint): see
     `schema_history.py`.
@@ -120,31 +119,30 @@ def register(connection: Connection, source: SourceSettings, wanted: Registratio
     """
     connection.execute(
         sql.SQL(
-            # `generation` has no default in the tables of earlier versions
-            "INSERT INTO {} (pipeline, slot, publication, prefix, generation) VALUES (%s, %s, %s, %s, 1)"
+            "INSERT INTO {} (pipeline, slot, publication, prefix) VALUES (%s, %s, %s, %s)"
             # of two concurrent bootstraps one writes the row, and both compare their names with it
             " ON CONFLICT DO NOTHING"
         ).format(sql.Identifier(source.heartbeat_schema, PIPELINES)),
         (wanted.pipeline, wanted.slot, wanted.publication, wanted.prefix),
     )
-    stands = read_registration(connection, source, wanted.pipeline)
-    if stands is None:
+    registered = read_registration(connection, source, wanted.pipeline)
+    if registered is None:
         raise PreconditionError(
             f"slot {wanted.slot} is another pipeline's in this database", "choose another source.slot"
         )
-    _check_names(stands, wanted)
-    return stands
+    _check_names(registered, wanted)
+    return registered
 
 
-def _check_names(stands: Registration, wanted: Registration) -> None:
+def _check_names(registered: Registration, wanted: Registration) -> None:
     pairs: Sequence[tuple[str, str, str]] = (
-        ("source.slot", stands.slot, wanted.slot),
-        ("source.publication", stands.publication, wanted.publication),
-        ("log.prefix", stands.prefix, wanted.prefix),
+        ("source.slot", registered.slot, wanted.slot),
+        ("source.publication", registered.publication, wanted.publication),
+        ("log.prefix", registered.prefix, wanted.prefix),
     )
     for setting, was, asked in pairs:
         if was != asked:
             raise PreconditionError(
-                f"pipeline {stands.pipeline} was prepared with {setting} {was!r}, not {asked!r}",
+                f"pipeline {registered.pipeline} was prepared with {setting} {was!r}, not {asked!r}",
                 f"set it back to {was!r}, or choose another pipeline.name",
             )

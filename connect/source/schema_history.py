@@ -78,7 +78,6 @@ def install_triggers(connection: Connection, source: SourceSettings) -> str | No
         with connection.transaction():
             for trigger in missing:
                 _install(connection, trigger)
-            _drop_former(connection, source)
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.FeatureNotSupported) as error:
         reason = pick_first_line(error)
     # after the triggers: they note all later changes, and compare them with these shapes
@@ -201,17 +200,6 @@ def _shorten(schema: str) -> str:
     # no schema that the settings take has a tilde
     digest = hashlib.sha256(schema.encode()).hexdigest()[:_DIGEST]
     return f"{schema[: _LONGEST - _DIGEST - 1]}~{digest}"
-
-
-def _drop_former(connection: Connection, source: SourceSettings) -> None:
-    """Drop the event triggers that call our functions under a name of an older version."""
-    rows = connection.execute(
-        "SELECT t.evtname FROM pg_event_trigger t JOIN pg_proc p ON p.oid = t.evtfoid JOIN pg_namespace n"
-        " ON n.oid = p.pronamespace WHERE n.nspname = %s AND p.proname::text = ANY(%s) AND t.evtname::text <> ALL(%s)",
-        (source.heartbeat_schema, list(TRIGGERS), [trigger.name for trigger in _triggers(source)]),
-    ).fetchall()
-    for (name,) in rows:
-        connection.execute(sql.SQL("DROP EVENT TRIGGER {}").format(sql.Identifier(name)))
 
 
 def _is_installed(connection: Connection, source: SourceSettings, trigger: _Trigger) -> bool:

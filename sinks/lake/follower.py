@@ -55,7 +55,7 @@ class DeltaFollower:
         self.histories = Histories(lake, histories, indexes, self.cuts)
         self.letters = TableDeadLetters(lake, self.tables, self.cuts, self.histories)
         self.maintenance = LakeMaintenance(
-            [self.tables, self.histories], self.cuts, self.letters, settings.history_hours
+            [self.tables, self.histories], self.cuts, self.letters, settings.retention_hours
         )
         self._applier = BatchApplier(settings, lake, self.tables, self.letters, self.histories, self._cache)
 

@@ -92,8 +92,8 @@ def bookmark(lake: Lake, snapshot: Snapshot) -> Bookmark | None:
     return Bookmark.from_json({**json.loads(source), "lsn": Lsn(lsn)})
 
 
-def open_owned_log(lake: Lake, name: TableName, version: int | None = None) -> DeltaLog | None:
-    """Open the log of the follower's table of this name, now or at a version; None when there is no table.
+def open_table(lake: Lake, name: TableName, version: int | None = None) -> tuple[DeltaLog, Table] | None:
+    """Open the follower's table of this name, now or at a version: its log, and what it holds; None if there is none.
 
     Raises PreconditionError when another table lies there, TableLostError when the log is unreadable.
     """
@@ -108,7 +108,13 @@ def open_owned_log(lake: Lake, name: TableName, version: int | None = None) -> D
         raise PreconditionError(
             f"{lake.folder(name)} holds a table that is not this follower's", "choose another path for it"
         )
-    return log
+    return log, table
+
+
+def open_owned_log(lake: Lake, name: TableName, version: int | None = None) -> DeltaLog | None:
+    """The log of such a table alone; raises as `open_table` does."""
+    opened = open_table(lake, name, version)
+    return opened[0] if opened else None
 
 
 def require_table(lake: Lake, name: TableName, version: int | None = None) -> Table:
@@ -116,11 +122,10 @@ def require_table(lake: Lake, name: TableName, version: int | None = None) -> Ta
 
     Raises TableLostError when it is gone or unreadable, PreconditionError when another table lies there.
     """
-    log = open_owned_log(lake, name, version)
-    table = table_of(log.snapshot) if log else None
-    if table is None:
+    opened = open_table(lake, name, version)
+    if opened is None:
         raise TableLostError(name, "it is gone from the lake")
-    return table
+    return opened[1]
 
 
 def refuse_history(lake: Lake, name: TableName, snapshot: Snapshot) -> None:

@@ -81,7 +81,7 @@ class DeltaSettings(Settings):
     """A batch takes whole transactions until it holds this many changes."""
     small_run_changes: int = Field(default=20_000, ge=0)
     """A run of up to this many changes, and 256 MiB, is read and folded by the driver; a larger one is a Spark job."""
-    history_hours: float = Field(default=4, ge=0)
+    retention_hours: float = Field(default=4, ge=0)
     """How many hours of a table's past and changes stay readable; longer if a follower needs it."""
     on_refusal: Literal["hold", "stop"] = "hold"
     """An unreadable message holds up its key (without a key: its table), or everything."""

@@ -167,7 +167,7 @@ class Evaluation:
                 return [*search.percolate(self.client, index, own, texts)]
             except TransportError as error:
                 if isinstance(error, RequestError) and not isinstance(
-                    search.refusal(self.percolators.cluster, error), QueryRefusedError
+                    search.to_refusal(self.percolators.cluster, error), QueryRefusedError
                 ):
                     raise
                 # one query fails the whole request, or makes it take too long

@@ -62,7 +62,7 @@ def _map_function(function: Any, rewrite: Rewrite) -> Any:
     return {**function, "filter": map_queries(function["filter"], rewrite)}
 
 
-def check(query: Any, *, has_scripts: bool) -> None:
+def check_query(query: Any, *, has_scripts: bool) -> None:
     """Raise ValueError, with the reason, for a query that may match otherwise than a search finds, and for a script."""
 
     def look(kind: str, body: Any) -> Any:

@@ -62,7 +62,7 @@ def _map_texts(texts: Mapping[Key, str], change: Callable[[str], str]) -> tuple[
 
 
 def _checked(text: str, *, has_scripts: bool) -> str:
-    kinds.check(json.loads(text), has_scripts=has_scripts)
+    kinds.check_query(json.loads(text), has_scripts=has_scripts)
     return text
 
 

@@ -80,7 +80,7 @@ def find_rows(client: OpenSearch, cluster: Cluster, rows: Searchable, query: str
     try:
         return ask_patiently(ask, lambda: [*pages(client, rows.index, MATCH_NONE, source=False)])
     except RequestError as error:
-        raise refusal(cluster, error) from error
+        raise to_refusal(cluster, error) from error
 
 
 def too_many_rows(most: int) -> QueryRefusedError:
@@ -108,7 +108,7 @@ def ask_patiently(ask: Callable[[], Answer], probe: Callable[[], object]) -> Ans
     raise QueryRefusedError(f"OpenSearch answers all other queries, but not this one: {describe_error(failed)}")
 
 
-def refusal(cluster: Cluster, error: RequestError) -> Exception:
+def to_refusal(cluster: Cluster, error: RequestError) -> Exception:
     """The refusal of a query; the error itself when it is about the index."""
     body = error.info if isinstance(error.info, dict) else {}
     return error if find_failure(cluster, body.get("error")) else QueryRefusedError(describe(body.get("error")))

@@ -8,8 +8,7 @@ from unittest.mock import patch
 import numpy as np
 
 from cdc.columns.netting.batch import DecodedBatch, TableChanges
-from cdc.columns.netting.transactions import to_columns
-from cdc.core.change import Key, Row
+from cdc.columns.netting.ends import to_columns
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
 from cdc.core.table_state import Joining
@@ -20,6 +19,7 @@ from tests.contract.followers import TABLES, Crash
 from tests.contract.memory import ChangesInMemory
 from tests.support.lake.places import PlacedLake
 from tests.support.lake.tables import read_by_delta_rs, write_copy
+from tests.support.model import Key, Row
 from tests.support.model_changes import as_columns
 
 

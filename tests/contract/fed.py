@@ -11,13 +11,12 @@ from cdc.columns.feed import FeedBatch, FeedRows
 from cdc.columns.spark_tasks import run_in_tasks
 from cdc.columns.table_copy import RowsTask
 from cdc.columns.types.arrow_types import arrow_schema
-from cdc.core.change import Change, Key, Row, Truncate
-from cdc.core.model import apply
 from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
 from cdc.core.transaction import TransactionEnd
 from tests.contract.followers import TABLES
 from tests.contract.memory import ChangesInMemory
+from tests.support.model import Change, Key, Row, Truncate, apply
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from pyspark.sql import SparkSession
 
 from cdc.columns.feed import FedFollower
-from cdc.core.change import Key, Row
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
 from tests.contract.fed import Lake, keyed
 from tests.contract.memory import ChangesInMemory
+from tests.support.model import Key, Row
 
 
 class FedHarness:

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from cdc.core.change import Key, Row
 from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.core.transaction import TransactionEnd
 from tests.contract.memory import ChangesInMemory, MemoryFollower
 from tests.support.histories import THINGS, Sent
+from tests.support.model import Key, Row
 
 SYSTEM = 4711
 OTHERS = Table(

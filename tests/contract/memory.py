@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cdc.core.change import Change, Key, Row
-from cdc.core.model import apply
 from cdc.core.position import BEFORE_LOG, Bookmark, Position
 from cdc.core.table import Table, TableName
 from cdc.core.transaction import TransactionEnd
+from tests.support.model import Change, Key, Row, apply
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ from tests.support.waiting import until
 
 
 def cut(offset: int) -> Cut:
-    return Cut(Position(offset, Lsn(10 * offset), offset, {"topic": {0: offset}}), offset, {"public.t": offset})
+    position = Position(offset, Lsn(10 * offset), offset, {"topic": {0: offset}})
+    return Cut(position, offset, {"public.t": offset}, {"public.t": "id"})
 
 
 def test_stream_sees_every_cut_once_during_compaction(

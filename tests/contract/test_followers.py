@@ -10,8 +10,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from cdc.core.change import Change, CommitOrder, Key, Row
-from cdc.core.model import apply
 from cdc.core.table import TableName
 from tests.contract.delta_harness import DeltaHarness
 from tests.contract.followers import OTHERS, TABLES, Harness, MemoryHarness, batch_of, bookmark, end
@@ -22,6 +20,7 @@ from tests.support.examples import examples
 from tests.support.further import further
 from tests.support.histories import THINGS, Sent, histories
 from tests.support.lake.places import in_folder, on_server
+from tests.support.model import Change, CommitOrder, Key, Row, apply
 
 COPY: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in range(3)}
 

@@ -6,9 +6,7 @@ from threading import Barrier
 
 import pytest
 
-from cdc.core.change import Change, CommitOrder, Delete, Insert, Key, Row, Update
 from cdc.core.errors import RefusedError
-from cdc.core.model import apply
 from cdc.core.position import Position
 from cdc.core.table import TableName
 from tests.contract.delta_harness import DeltaHarness
@@ -17,6 +15,7 @@ from tests.contract.memory import ChangesInMemory
 from tests.support.further import further
 from tests.support.histories import Sent
 from tests.support.lake.places import PlacedLake, place_lake
+from tests.support.model import Change, CommitOrder, Delete, Insert, Key, Row, Update, apply
 
 FRESH, ROUNDS = 100, 4
 

@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc.columns.netting.transactions import Ends
+from cdc.columns.netting.ends import Ends
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.source.catalog import TablesRefusedError
 from cdc.core.position import Offsets, Position

@@ -9,7 +9,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from cdc.columns.netting.transactions import parse_confirmed_lsn
+from cdc.columns.netting.ends import parse_confirmed_lsn
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.capture.connector import failure, halt
 from cdc.connect.source import connection as source
@@ -20,7 +20,7 @@ from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.clients.topics import Admin
 from cdc.log.names import change_topic, debezium_heartbeat_topic, transaction_topic
-from cdc.log.transactions import log_bounds, read_ends_between
+from cdc.log.transaction_topic import log_bounds, read_ends_between
 from cdc.run.health.confirmed import ConfirmedLsns
 from tests.support.cdc_inprocess import (
     Following,
@@ -375,7 +375,7 @@ def test_lost_change_topic_stops_only_its_table(
     pipeline: Pipeline, spark: SparkSession, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # all changes that the log has are there when it is followed
-    monkeypatch.setattr("cdc.log.whole_transactions.PATIENCE_SECONDS", 3.0)
+    monkeypatch.setattr("cdc.log.run_reader.PATIENCE_SECONDS", 3.0)
     settings = pipeline.settings
     pipeline.run(DELETE_ONE, "UPDATE others SET name = 'y'")
     topic = change_topic(settings.log.prefix, TableName.parse("public.things"))

@@ -15,7 +15,7 @@ from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.local.services import Endpoints, Home, Service, down, up, wipe
 from cdc.run.pipeline import Pipeline
-from cdc.run.tables.history_check import check_history
+from cdc.run.tables.resume_check import check_timeline
 from tests.support.waiting import until
 
 TABLE = Table(TableName("public", "things"), (Column("id", Kind.INTEGER),), ("id",))
@@ -25,7 +25,7 @@ TABLE = Table(TableName("public", "things"), (Column("id", Kind.INTEGER),), ("id
 def settings(home: Home, tmp_path: Path) -> PipelineSettings:
     """A pipeline on a Postgres that is started here, with an empty copy of one table as of now."""
     settings = write_configuration(up(home, {Service.POSTGRES}), tmp_path / "cdc.yaml")
-    past = source.read_history(settings.source)
+    past = source.read_timeline(settings.source)
     lake = Pipeline(settings).lake_follower
     lake.prepare([TABLE])
     lake.load(TABLE, [], Bookmark(past.end, past.system_identifier, past.timeline))
@@ -46,7 +46,7 @@ def write_configuration(found: Endpoints, file: Path) -> PipelineSettings:
 
 
 def test_same_source_is_accepted(settings: PipelineSettings) -> None:
-    check_history(Pipeline(settings))
+    check_timeline(Pipeline(settings))
 
 
 def test_another_cluster_is_refused(settings: PipelineSettings, tmp_path: Path) -> None:
@@ -56,29 +56,29 @@ def test_another_cluster_is_refused(settings: PipelineSettings, tmp_path: Path) 
         where = {"port": found.postgres_port, "password": SecretStr(found.postgres_password.read())}
         moved = settings.model_copy(update={"source": settings.source.model_copy(update=where)})
         with pytest.raises(HistoryLostError, match=r"public\.things was copied from"):
-            check_history(Pipeline(moved))
+            check_timeline(Pipeline(moved))
     finally:
         down(other)
         wipe(other)
 
 
 def test_source_behind_its_lake_is_refused(settings: PipelineSettings) -> None:
-    past = source.read_history(settings.source)
+    past = source.read_timeline(settings.source)
     ahead = Bookmark(Lsn(past.end + (1 << 40)), past.system_identifier, past.timeline)
     Pipeline(settings).lake_follower.load(TABLE, [], ahead)
     with pytest.raises(HistoryLostError, match=r"public\.things is at 100/.* was restored or failed over"):
-        check_history(Pipeline(settings))
+        check_timeline(Pipeline(settings))
 
 
 def test_promoted_source_keeps_its_history_before_the_switch(settings: PipelineSettings, home: Home) -> None:
     promote(settings, home)
-    after = source.read_history(settings.source)
+    after = source.read_timeline(settings.source)
     assert after.timeline == 2
-    check_history(Pipeline(settings))
+    check_timeline(Pipeline(settings))
     unseen = Bookmark(Lsn(after.timeline_ends[1] + 1), after.system_identifier, 1)
     Pipeline(settings).lake_follower.load(TABLE, [], unseen)
     with pytest.raises(HistoryLostError, match="of timeline 1, which is not in the past of the source"):
-        check_history(Pipeline(settings))
+        check_timeline(Pipeline(settings))
 
 
 def promote(settings: PipelineSettings, home: Home) -> None:

@@ -17,7 +17,7 @@ from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.clients.topics import Admin
 from cdc.log.names import change_topic, message_topic, transaction_topic
-from cdc.log.transactions import last_end
+from cdc.log.transaction_topic import last_end
 from cdc.run.health import patience
 from cdc.run.verify.verify import verify as run_verify
 from tests.support.cdc_inprocess import Following, bootstrap, catch_up, following, lend, problems, verify

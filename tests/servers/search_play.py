@@ -8,7 +8,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc.columns.feed import FeedBatch
-from cdc.core.change import Key, Row
 from cdc.core.position import Lsn, Position
 from cdc.core.table import Table
 from cdc.sinks.search.follower import SearchFollower
@@ -16,6 +15,7 @@ from cdc.sinks.search.settings import SearchSettings
 from tests.contract.fed import changed
 from tests.contract.followers import bookmark
 from tests.support.histories import THINGS
+from tests.support.model import Key, Row
 
 ROWS: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in range(7)}
 MARK = bookmark(5)

@@ -13,10 +13,10 @@ import pytest
 from psycopg import Error
 from pyspark.sql import SparkSession
 
-from cdc.core.change import Key, Row
 from tests.support.cdc_inprocess import bootstrap, following, verify
 from tests.support.cdc_subprocess import LIMIT_SECONDS
 from tests.support.histories import Step, play, random_steps
+from tests.support.model import Key, Row
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 

@@ -14,7 +14,6 @@ from pyspark.sql import SparkSession
 from cdc.columns.feed import FeedBatch
 from cdc.columns.rows.digest import digest_of_copy
 from cdc.columns.table_copy import FrameCopy, TableCopy
-from cdc.core.change import Key, Row
 from cdc.core.errors import RefusedError, UnreachableError
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Column, Kind, Table, TableName
@@ -29,6 +28,7 @@ from tests.servers.faulty_node import Faulty, items
 from tests.servers.search_play import MARK, ROWS, at, follower, hits, name, one, reason, started, written
 from tests.support.every_kind import EVERY_KIND, every_kind_rows
 from tests.support.histories import THINGS
+from tests.support.model import Key, Row
 
 __all__ = ["follower", "name"]
 

@@ -13,7 +13,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc.columns.feed import FeedBatch, FeedRows
-from cdc.core.change import Row
 from cdc.core.containment import LOG
 from cdc.core.errors import HistoryLostError, PreconditionError, UnreachableError
 from cdc.core.table import Column, Kind, Table
@@ -28,6 +27,7 @@ from tests.contract.search_harness import positions_refused
 from tests.servers.faulty_node import Faulty
 from tests.servers.search_play import MARK, ROWS, at, follower, hits, name, one, reason, started, written
 from tests.support.histories import THINGS
+from tests.support.model import Row
 
 __all__ = ["follower", "name"]
 

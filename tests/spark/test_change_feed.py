@@ -11,12 +11,12 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from cdc.core.change import CommitOrder, Delete, Insert, Row, Truncate
 from cdc.core.errors import TableLostError
 from cdc.sinks.lake.table.writer import TableWriter
 from tests.support.histories import THINGS
 from tests.support.lake.places import PlacedLake, in_folder
 from tests.support.lake.tables import apply, copy_rows, open_writer, row, update
+from tests.support.model import CommitOrder, Delete, Insert, Row, Truncate
 
 T = THINGS.name
 MANY = 540_000

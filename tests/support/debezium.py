@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from cdc.columns.netting.changes import Messages
-from cdc.core.change import UNCHANGED, Change, Delete, Insert, Key, SentRow, Truncate, Update
 from cdc.core.table import Table
+from tests.support.model import UNCHANGED, Change, Delete, Insert, Key, SentRow, Truncate, Update
 
 PLACEHOLDER = "__not sent__"
 LETTERS = {Insert: "c", Update: "u", Delete: "d", Truncate: "t"}

@@ -5,8 +5,8 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from cdc.core.change import UNCHANGED, Change, CommitOrder, Delete, Insert, Key, Row, SentRow, Truncate, Update
 from cdc.core.table import Column, Kind, Table, TableName
+from tests.support.model import UNCHANGED, Change, CommitOrder, Delete, Insert, Key, Row, SentRow, Truncate, Update
 
 TABLE = TableName("public", "things")
 THINGS = Table(

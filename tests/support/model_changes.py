@@ -9,8 +9,8 @@ from cdc.columns.netting.changes import Changes, Op
 from cdc.columns.netting.net_changes import NetChanges
 from cdc.columns.rows.key_fingerprints import KeyBits, key_bits
 from cdc.columns.types.arrow_types import arrow_schema
-from cdc.core.change import UNCHANGED, Change, Delete, Insert, Key, Row, Truncate, Update
 from cdc.core.table import Table
+from tests.support.model import UNCHANGED, Change, Delete, Insert, Key, Row, Truncate, Update
 
 OPS = {Insert: Op.CREATE, Update: Op.UPDATE, Delete: Op.DELETE, Truncate: Op.TRUNCATE}
 

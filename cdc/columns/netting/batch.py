@@ -10,9 +10,9 @@ import numpy as np
 from cdc.columns.arrays import Integers, Mask
 from cdc.columns.netting.blocked_keys import BlockedKeys, split_blocked
 from cdc.columns.netting.changes import Changes, Decoded, Messages, RefusedMessage
+from cdc.columns.netting.ends import Ends
 from cdc.columns.netting.net_changes import NetChanges, fold
 from cdc.columns.netting.net_keyless import fold_keyless
-from cdc.columns.netting.transactions import Ends
 from cdc.columns.rows.key_fingerprints import KeyBits
 from cdc.core.table import Table, TableName
 
@@ -69,10 +69,10 @@ class ChangeBatch(Protocol):
     def tables(self) -> Collection[TableName]:
         """The followed tables that the transactions touch."""
 
-    def take(self, table: Table, after: int, held: BlockedKeys) -> TablePart:
+    def take(self, table: Table, after: int, blocked: BlockedKeys) -> TablePart:
         """Take the table's part of transactions whose END is above the offset `after`.
 
-        A key is blocked by a refused message before it in the batch, or since it is in `held`.
+        A key is blocked by a refused message before it in the batch, or since it is in `blocked`.
         """
 
 
@@ -103,11 +103,11 @@ class TableChanges:
         ranks = Ranks.of(ends) if self.refused else None
         return [message for message in self.refused if ranks and ranks.is_behind(message.tx_id, after)]
 
-    def without(self, held: BlockedKeys) -> "TableChanges":
+    def without(self, blocked: BlockedKeys) -> "TableChanges":
         """Move the changes of blocked keys to the refused messages."""
-        if self.messages is None or not (held or self.refused):
+        if self.messages is None or not (blocked or self.refused):
             return self
-        decoded = split_blocked(self.messages, Decoded(self.changes, self.at, tuple(self.refused)), held)
+        decoded = split_blocked(self.messages, Decoded(self.changes, self.at, tuple(self.refused)), blocked)
         # `decoded` has the changes that stay in the order of `self`, so a mask finds their ranks
         ranks = self.ranks[np.isin(self.at, decoded.at)]
         return TableChanges(decoded.changes, ranks, decoded.refused, self.messages, decoded.at)
@@ -124,8 +124,8 @@ class DecodedBatch:
     def tables(self) -> Collection[TableName]:
         return self.changes.keys()
 
-    def take(self, table: Table, after: int, held: BlockedKeys) -> TablePart:
-        own = self.changes[table.name].later(after, self.ends).without(held)
+    def take(self, table: Table, after: int, blocked: BlockedKeys) -> TablePart:
+        own = self.changes[table.name].later(after, self.ends).without(blocked)
         return TablePart(own.refused, partial(_fold, own, has_key=bool(table.key)), own)
 
 

@@ -21,10 +21,17 @@ Earlier offsets are applied, even when a batch is repeated that was killed after
 """
 
 
-def split_blocked(messages: Messages, decoded: Decoded, held: BlockedKeys) -> Decoded:
-    """Move changes of blocked keys to the refused: keys of a refused message in `decoded`, and keys in `held`."""
+def split_blocked(messages: Messages, decoded: Decoded, blocked: BlockedKeys) -> Decoded:
+    """Move changes of blocked keys to the refused: keys of a refused message in `decoded`, and keys in `blocked`.
+
+    Five messages, of which the first is refused; the second and the third are an update of key 1 to 2:
+
+        partition 0: key 1, refused │ key 1, deleted, moves on  both wait: key 1 is blocked from the first on
+        partition 1: key 2, created from key 1 │ key 2, updated  both wait: key 1 is blocked, so key 2 is, too
+        partition 2: key 3, updated                              applied
+    """
     # a message of the key waits if its offset is above this one
-    since = {key: first - 1 for key, first in held.items()}
+    since = {key: first - 1 for key, first in blocked.items()}
     for message in decoded.refused:
         if message.key is not None:
             since[message.key] = min(message.refusal.offset, since.get(message.key, message.refusal.offset))
@@ -33,7 +40,7 @@ def split_blocked(messages: Messages, decoded: Decoded, held: BlockedKeys) -> De
     places = decoded.at.tolist()
     leaving = _find_moves(messages, places)
     for message in decoded.refused:
-        _hold_source(message.old_key, leaving, since)
+        _block_source(message.old_key, leaving, since)
     waiting: set[int] = set()
     # to the fixed point: a changed key leads to another partition, and messages have no order across partitions
     while more := _find_waiting(messages, places, leaving, since) - waiting:
@@ -54,7 +61,7 @@ def _find_moves(messages: Messages, places: Sequence[int]) -> dict[bytes, int]:
     return moves
 
 
-def _hold_source(old_key: bytes | None, leaving: dict[bytes, int], since: dict[bytes, int]) -> None:
+def _block_source(old_key: bytes | None, leaving: dict[bytes, int], since: dict[bytes, int]) -> None:
     """Block the old key of a waiting row from its delete on: the old row has the unsent values."""
     if old_key is not None and old_key in leaving:
         # `since` is the last offset that is applied: the delete itself waits, too
@@ -71,7 +78,7 @@ def _find_waiting(
         # the default is the offset itself, so a key that is not blocked does not wait
         if key is not None and (since.get(key, offset) < offset or (old_key is not None and old_key in since)):
             since[key] = min(since.get(key, offset), offset)
-            _hold_source(old_key, leaving, since)
+            _block_source(old_key, leaving, since)
             waiting.add(at)
     return waiting
 

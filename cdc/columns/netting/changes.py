@@ -138,6 +138,25 @@ class Changes:
         )
 
 
+def order_changes(changes: Changes, ranks: Integers) -> Integers:
+    """The places of the changes in commit order, each change once."""
+    # lexsort sorts by its last column first
+    order: Integers = np.lexsort((changes.total_order, ranks))
+    again = np.zeros(len(order), np.bool_)
+    again[1:] = (np.diff(ranks[order]) == 0) & (np.diff(changes.total_order[order]) == 0)
+    return order[~again]
+
+
+def sort_changes(changes: Changes, ranks: Integers) -> tuple[Integers, bool]:
+    """Sort changes into their total order, without redeliveries and without those before the last TRUNCATE.
+
+    Returns their places, and whether there was a TRUNCATE.
+    """
+    order = order_changes(changes, ranks)
+    truncates = np.flatnonzero(changes.op[order] == Op.TRUNCATE)
+    return (order[truncates[-1] + 1 :], True) if len(truncates) else (order, False)
+
+
 @dataclass(frozen=True, slots=True)
 class RefusedMessage:
     """A message that is not applied: its bytes, the headers of a key update, and its transaction.

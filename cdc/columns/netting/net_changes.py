@@ -1,8 +1,8 @@
 """Nets a batch of one table's changes: the last state of every key.
 
 Log compaction does the same for a topic (*Designing Data-Intensive Applications*, ch. 11): it keeps the last value of a
-key. Three cases are beyond it: unsent values, rows whose key changed, and TRUNCATE. `cdc.core.model` defines the
-result.
+key. Three cases are beyond it: unsent values, rows whose key changed, and TRUNCATE. `tests/support/model.py`
+defines the result.
 
 The changes of a key form lives; each life begins with a create. Only the last life of a key counts. An older one
 matters only if its row moved to another key, and that key's changes did not send all values.
@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cdc.columns.arrays import Integers, Mask
-from cdc.columns.netting.changes import Changes, Op
+from cdc.columns.netting.changes import Changes, Op, sort_changes
 from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys, empty_keys, zero_keys
 from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.table import Table
@@ -141,20 +141,6 @@ def fold(changes: Changes, ranks: Integers) -> NetChanges:
     )
 
 
-def sort_changes(changes: Changes, ranks: Integers) -> tuple[Integers, bool]:
-    """Sort changes into their total order, without redeliveries and without those before the last TRUNCATE.
-
-    Returns their places, and whether there was a TRUNCATE.
-    """
-    # lexsort sorts by its last column first
-    order = np.lexsort((changes.total_order, ranks))
-    again = np.zeros(len(order), np.bool_)
-    again[1:] = (np.diff(ranks[order]) == 0) & (np.diff(changes.total_order[order]) == 0)
-    order = order[~again]
-    truncates = np.flatnonzero(changes.op[order] == Op.TRUNCATE)
-    return (order[truncates[-1] + 1 :], True) if len(truncates) else (order, False)
-
-
 @dataclass(frozen=True, slots=True)
 class Lives:
     """The changes sorted by key, and in total order within each key.
@@ -188,6 +174,7 @@ class Lives:
 
 
 def group_by_key(changes: Changes, ranks: Integers, ordered: Integers) -> Lives:
+    """Sort the changes at these places, which are in total order, by key."""
     keys = changes.keys.take(ordered)
     # the sort is stable: within a key, changes keep the total order of `ordered`
     turns = keys.order()

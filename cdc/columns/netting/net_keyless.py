@@ -7,8 +7,8 @@ of several equal rows makes no difference.
 import numpy as np
 
 from cdc.columns.arrays import Integers
-from cdc.columns.netting.changes import Changes, Op
-from cdc.columns.netting.net_changes import NetChanges, sort_changes
+from cdc.columns.netting.changes import Changes, Op, sort_changes
+from cdc.columns.netting.net_changes import NetChanges
 from cdc.columns.rows.key_fingerprints import concat_keys
 
 

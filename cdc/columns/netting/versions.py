@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from cdc.columns.arrays import Integers, Mask
-from cdc.columns.netting.changes import Changes, Op
+from cdc.columns.netting.changes import Changes, Op, order_changes
 from cdc.columns.netting.net_changes import NOWHERE, group_by_key, take_rows, trace_unsent
 from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys
 
@@ -58,21 +58,12 @@ def list_versions(changes: Changes, ranks: Integers) -> Versions:
 
     The changes may be in any order, and redelivered ones may be there several times.
     """
-    ordered = _order(changes, ranks)
+    ordered = order_changes(changes, ranks)
     # a TRUNCATE ends a stretch: rows behind it have nothing from before
     ends = np.flatnonzero(changes.op[ordered] == Op.TRUNCATE) + 1
     stretches = np.split(ordered, ends)
     parts = [_list_stretch(changes, ranks, stretch, is_first=not n) for n, stretch in enumerate(stretches)]
     return Versions.concat(parts)
-
-
-def _order(changes: Changes, ranks: Integers) -> Integers:
-    """The places of the changes in commit order, each once."""
-    order = np.lexsort((changes.total_order, ranks))
-    again = np.zeros(len(order), np.bool_)
-    again[1:] = (np.diff(ranks[order]) == 0) & (np.diff(changes.total_order[order]) == 0)
-    found: Integers = order[~again]
-    return found
 
 
 def _list_stretch(changes: Changes, ranks: Integers, stretch: Integers, *, is_first: bool) -> Versions:

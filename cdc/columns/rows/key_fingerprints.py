@@ -37,6 +37,12 @@ class KeyBits:
     high: Words
     low: Words
 
+    @classmethod
+    def from_digests(cls, digests: Iterable[bytes]) -> "KeyBits":
+        """The keys whose bits are these digests, of 16 bytes each."""
+        halves = np.frombuffer(b"".join(digests), ">u8").astype(np.uint64).reshape(-1, 2)
+        return cls(halves[:, 0].copy(), halves[:, 1].copy())
+
     def __len__(self) -> int:
         return len(self.high)
 
@@ -104,7 +110,8 @@ def _pack(columns: Sequence[Bytes]) -> KeyBits:
 def _mix(high: Words, low: Words) -> KeyBits:
     """Permute the bits so that the upper half differs for nearly all keys.
 
-    The index is searched by that half (`Run.find`), and the first column of a long key may be the same in every row.
+    The index is searched by that half (`SortedRun.find`), and the first column of a long key may be the same in every
+    row.
     """
     # a permutation: each line can be undone with the half that it does not change, as in a Feistel cipher
     high = high ^ _scatter(low)
@@ -121,9 +128,7 @@ def _scatter(words: Words) -> Words:
 
 
 def _hash_keys(forms: Sequence[KeyForm | None], arrays: Sequence[pa.Array]) -> KeyBits:
-    digests = b"".join([blake2b(row, digest_size=BYTES).digest() for row in _rows(forms, arrays)])
-    halves = np.frombuffer(digests, ">u8").astype(np.uint64).reshape(-1, 2)
-    return KeyBits(halves[:, 0].copy(), halves[:, 1].copy())
+    return KeyBits.from_digests(blake2b(row, digest_size=BYTES).digest() for row in _rows(forms, arrays))
 
 
 def _rows(forms: Sequence[KeyForm | None], arrays: Sequence[pa.Array]) -> Iterable[bytes]:

@@ -1,6 +1,5 @@
 """The identity of rows as 128 bits: of their keys, or of all columns in a table without a key."""
 
-import numpy as np
 import pyarrow as pa
 
 from cdc.columns.rows.digest import hash_document
@@ -25,6 +24,4 @@ def identifying_columns(table: Table) -> tuple[str, ...]:
 
 def _hash_rows(rows: pa.Table, table: Table) -> KeyBits:
     # hashes of documents: equal rows have equal documents, also with nulls and with columns of variable width
-    texts = documents(rows, table).cast(pa.binary()).to_pylist()
-    halves = np.frombuffer(b"".join(map(hash_document, texts)), ">u8").astype(np.uint64).reshape(-1, 2)
-    return KeyBits(halves[:, 0].copy(), halves[:, 1].copy())
+    return KeyBits.from_digests(map(hash_document, documents(rows, table).cast(pa.binary()).to_pylist()))

@@ -70,7 +70,7 @@ class Partitions:
 
     def of(self, topic: str) -> list[LogPartition]:
         """The partitions of a topic, none when there is no such topic."""
-        # asked once: somebody may add partitions, but most who ask do so for every batch (`asked_again`)
+        # asked once: somebody may add partitions, but most who ask do so for every batch (`refresh`)
         return self._known.get(topic) or self.refresh(topic)
 
     def refresh(self, topic: str) -> list[LogPartition]:

@@ -101,6 +101,11 @@ class Reader:
             yield [each for each in found.messages if (each.offset() or 0) < end] if reached > end else found.messages
 
 
+def read_span(reader: Reader, topic: str) -> tuple[int, int]:
+    """Read the first remaining offset of a topic of one partition, and the one behind its last; 0 without a topic."""
+    return reader.beginning([topic])[topic].get(0, 0), reader.end([topic])[topic].get(0, 0)
+
+
 def read_bounds(log: LogSettings, topic: str) -> tuple[Offsets, Offsets]:
     """Read the first offsets and the ends of a topic's committed records; waits for commits under way."""
     with Reader(log) as reader, Reader(log, committed=False) as beyond:

@@ -48,7 +48,7 @@ from cdc.run.lease import COPIES
 from cdc.run.pipeline import Pipeline
 from cdc.run.spark.job_progress import track_count
 from cdc.run.tables import problems
-from cdc.run.tables.history_check import check_history
+from cdc.run.tables.resume_check import check_timeline
 from cdc.run.tables.schema_check import find_changed_choices
 from cdc.run.tables.selection import find_selected
 from cdc.run.trouble_log import trouble_log
@@ -97,7 +97,7 @@ def bootstrap(
             say(f"not followed: {refusal}")
         for notice in (*notices, *problems.describe_children(pipeline, connection, [table.name for table in tables])):
             say(str(notice))
-        _check_history(pipeline, connection)
+        _check_resumable(pipeline, connection)
         # before the lease: every step makes only missing parts, and two processes make the same ones
         registered = prepare_capture(pipeline, connection, tables, say)
         with pipeline.leases.hold(COPIES), trouble_log(pipeline.state):
@@ -112,11 +112,11 @@ def bootstrap(
             return _copy_and_fill(context, tables, again, optional)
 
 
-def _check_history(pipeline: Pipeline, connection: Connection) -> None:
+def _check_resumable(pipeline: Pipeline, connection: Connection) -> None:
     """Raise HistoryLostError when the log cannot go on from the lake's position. A first bootstrap has none yet."""
     slot.check_wal_kept(slot.read_state(connection, pipeline.settings.source.slot))
     pipeline.lake_follower.cuts.check_capture()
-    check_history(pipeline)
+    check_timeline(pipeline)
 
 
 def _find_optional(pipeline: Pipeline, names: Sequence[TableName]) -> Set[TableName]:

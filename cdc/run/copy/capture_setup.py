@@ -33,7 +33,7 @@ def run_preflight(
     followers that go without, of columns that are not sent, or that a view takes for more than their text.
     Raises CdcError with every reason against the rest.
     """
-    preflight.check(connection, pipeline.settings.source)
+    preflight.check_source(connection, pipeline.settings.source)
     connector.check_debezium(client)
     # does every follower answer? Asked now, not when it is filled: a copy may take hours before that
     for follower in pipeline.fed.values():

@@ -156,7 +156,7 @@ class FeedStream:
         """The changes of a table up to this cut; None when it has to be copied: the follower has another table."""
         name = str(table.name)
         before = self._cut.versions.get(name)
-        # old cuts have no table ids; but versions only grow, so a lower one means another table as well
+        # a lower version of the same table: it was put back
         if before is None or not until.has_same_table(name, self._cut) or before > until.versions[name]:
             return None
         try:

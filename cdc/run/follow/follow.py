@@ -27,7 +27,7 @@ from cdc.run.spark.errors import check_spark
 from cdc.run.spark.gc_tuning import relax_gc
 from cdc.run.tables import problems
 from cdc.run.tables.column_notices import describe_text_columns
-from cdc.run.tables.history_check import check_history, check_log
+from cdc.run.tables.resume_check import check_log, check_timeline
 from cdc.run.tables.schema_check import find_changed_choices, find_unlogged_changes, read_followed_tables
 from cdc.run.tables.selection import find_new_tables
 from cdc.run.trouble_log import trouble_log
@@ -149,7 +149,7 @@ def _check_source(
     for problem in problems.describe_stops(pipeline):
         say(str(problem))
     try:
-        check_history(pipeline)
+        check_timeline(pipeline)
         stops.request({name: failure.what for name, failure in find_unlogged_changes(pipeline).items()})
         resyncs.request(find_new_tables(pipeline))
     except UnreachableError as error:

@@ -9,19 +9,18 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc.columns.netting import transactions as columns
-from cdc.columns.netting.transactions import Ends, cut_runs, drop_applied
+from cdc.columns.netting.ends import Ends, concat_ends, cut_runs, drop_applied
 from cdc.core.errors import TopicLostError
 from cdc.core.position import BEFORE_LOG, Offsets, Position
 from cdc.core.table import Table, TableName
 from cdc.core.table_state import ACTIVE, Followed, Joining
 from cdc.log.clients.reader import Reader
+from cdc.log.end_reader import EndReader
 from cdc.log.names import change_topic, transaction_topic
+from cdc.log.run_reader import ReadRun, RunReader, RunTooLargeError
 from cdc.log.settings import LogSettings
 from cdc.log.spark_options import stream_options
-from cdc.log.transaction_reader import TransactionReader
-from cdc.log.transactions import check_position
-from cdc.log.whole_transactions import ReadRun, RunReader, RunTooLargeError
+from cdc.log.transaction_topic import check_position
 from cdc.run.copy.resync_queue import ResyncQueue
 from cdc.run.follow.large_runs import LargeRunReader, ReadLargeRun, find_missing
 from cdc.run.follow.schema_changes import SchemaChanges
@@ -31,7 +30,7 @@ from cdc.run.follow.streams import BatchProgress
 from cdc.run.follow.table_joiner import StreamSteps, TableJoiner
 from cdc.run.health.heartbeat_chain import HeartbeatChain
 from cdc.run.tables import problems
-from cdc.run.tables.history_check import require_position
+from cdc.run.tables.resume_check import require_position
 from cdc.sinks.lake.apply.apply import AppliedBatch
 from cdc.sinks.lake.follower import DeltaFollower
 from cdc.sinks.lake.pace import Pace
@@ -49,7 +48,7 @@ class Readers:
 
     small: RunReader
     large: LargeRunReader
-    ends: TransactionReader
+    ends: EndReader
     chain: HeartbeatChain
 
 
@@ -96,8 +95,12 @@ class LakeStreamConfig:
 class LakeStream:
     """Applies the transaction topic to the Delta follower; one call per micro-batch.
 
-    Three steps overlap, each one run ahead of the next: the query's thread reads ENDs, a second thread reads runs, a
-    third commits them. The position in the lake decides which ENDs are new, never Spark's checkpoint.
+    Three steps overlap; with few ENDs, the query's thread does the second, too. `_await_reading` is the first border,
+    `_await_commit` the second. The position in the lake decides which ENDs are new, never Spark's checkpoint.
+
+        query    ENDs of 1 and 2 │ ENDs of 3 and 4     │
+        runs                     │ read 1 │ read 2     │ read 3 │ ...
+        commits                           │ commit 1   │ commit 2
     """
 
     def __init__(
@@ -141,6 +144,7 @@ class LakeStream:
         return spark.readStream.format("kafka").options(**options).load()
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        """Take what is new; neither argument, which are Spark's, is used."""
         self._hooks.wait(self._pace.remaining())
         self._pace.begin()
         # as many offsets as the micro-batch has: no later call may come for a remainder
@@ -154,7 +158,7 @@ class LakeStream:
         if self._is_done or not self._pending or self._last_read < self._furthest:
             self._await_commit()
             return
-        ends, self._pending = columns.concat_ends(self._pending), []
+        ends, self._pending = concat_ends(self._pending), []
         to_apply = drop_applied(ends, self._position)
         runs = [*cut_runs(to_apply, self._config.delta.batch_changes, self._furthest, self._schema.table)]
         # with few ENDs, reading the next ones meanwhile is not worth a thread

@@ -8,15 +8,15 @@ from pyspark.sql import SparkSession
 
 from cdc.columns.netting.batch import ChangeBatch, DecodedBatch, Ranks, TablePart
 from cdc.columns.netting.blocked_keys import BlockedKeys
-from cdc.columns.netting.transactions import Ends
+from cdc.columns.netting.ends import Ends
 from cdc.core.position import Offsets
 from cdc.core.table import Table, TableName
 from cdc.core.table_state import ACTIVE
 from cdc.core.waiting import Deadline
 from cdc.log.clients.reader import Reader
 from cdc.log.messages import MessageSource, stretches
+from cdc.log.run_reader import PATIENCE_SECONDS, RunReader, lost_changes_error
 from cdc.log.settings import LogSettings
-from cdc.log.whole_transactions import PATIENCE_SECONDS, RunReader, lost_changes_error
 from cdc.sinks.lake.apply.spark_batch import LargeBatch, MissingChanges, TaskPlan, TaskResult, run_tasks
 from cdc.sinks.lake.apply.tables import LakeTable
 from cdc.sinks.lake.follower import DeltaFollower
@@ -39,9 +39,9 @@ class MixedBatch:
     def tables(self) -> Collection[TableName]:
         return [*self.large.tables, *self.small.tables]
 
-    def take(self, table: Table, after: int, held: BlockedKeys) -> TablePart:
+    def take(self, table: Table, after: int, blocked: BlockedKeys) -> TablePart:
         batch: ChangeBatch = self.small if table.name in self.small.tables else self.large
-        return batch.take(table, after, held)
+        return batch.take(table, after, blocked)
 
 
 @dataclass(frozen=True, slots=True)

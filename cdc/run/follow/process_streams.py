@@ -13,8 +13,8 @@ from cdc.core.plural import format_count
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import TableName
 from cdc.log.clients.standing_consumer import StandingConsumer
-from cdc.log.transaction_reader import TransactionReader
-from cdc.log.whole_transactions import RunReader
+from cdc.log.end_reader import EndReader
+from cdc.log.run_reader import RunReader
 from cdc.progress import LineProgress
 from cdc.run.copy.fill import TableFiller
 from cdc.run.copy.resync import resync_tables
@@ -36,7 +36,7 @@ from cdc.run.pipeline import Pipeline
 from cdc.run.scratch import open_scratch
 from cdc.run.shutdown import StopEvent
 from cdc.run.spark.errors import SparkEndedError
-from cdc.run.tables.history_check import require_position
+from cdc.run.tables.resume_check import require_position
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.follower import DeltaFollower
 
@@ -150,7 +150,7 @@ class ProcessStreams:
         small = RunReader(held.enter_context(closing(StandingConsumer(s.log))), s.log.prefix, unsent)
         large = LargeRunReader(pipeline.spark, s.log, unsent, small)
         # ENDs and runs are read at the same time: each needs its own consumer
-        ends = TransactionReader(held.enter_context(closing(StandingConsumer(s.log, tombstones=True))), s.log.prefix)
+        ends = EndReader(held.enter_context(closing(StandingConsumer(s.log, tombstones=True))), s.log.prefix)
         follower = pipeline.open_lake_follower(self._recent)
         held.callback(follower.close)
         readers = Readers(small, large, ends, self._chain(follower, small))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cdc.columns.netting.changes import Changes, Op
-from cdc.columns.netting.transactions import Ends
+from cdc.columns.netting.ends import Ends
 from cdc.connect.settings import SourceSettings
 from cdc.connect.source.catalog import to_table
 from cdc.connect.source.heartbeat import heartbeat_table
@@ -27,7 +27,7 @@ from cdc.core.schema_change import (
 )
 from cdc.core.table import Table, TableName
 from cdc.core.table_state import ACTIVE
-from cdc.log.whole_transactions import RunReader
+from cdc.log.run_reader import RunReader
 from cdc.sinks.lake.apply.tables import LakeTable
 from cdc.sinks.lake.follower import DeltaFollower
 from cdc.sinks.lake.metadata.stopped_tables import StoppedTable
@@ -78,7 +78,7 @@ class SchemaChanges:
         """Apply the schema changes of a run of one transaction."""
         end = run.last
         read = self._reader.read(run, [self._history], start)
-        entries = read_history(read.batch.changes[self._history.name].changes, end.tx_id)
+        entries = read_entries(read.batch.changes[self._history.name].changes, end.tx_id)
         changes = {
             name: classify_change(table.table, entries[name], self._source)
             for name, table in self._follower.tables.all().items()
@@ -124,7 +124,7 @@ def _widen(followed: LakeTable, table: Table, lsn: Lsn, difference: str) -> dict
     return {}
 
 
-def read_history(changes: Changes, tx_id: int) -> dict[TableName, list[HistoryEntry]]:
+def read_entries(changes: Changes, tx_id: int) -> dict[TableName, list[HistoryEntry]]:
     """The history's entries that this transaction wrote, per table, in their order."""
     entries = defaultdict[TableName, list[HistoryEntry]](list)
     # in the order of the transaction: a table may be altered several times in it

@@ -131,9 +131,10 @@ class StreamRunner:
 class SparkStream:
     """A `Stream` driven by Spark's Structured Streaming, which looks for messages every `trigger_seconds`.
 
-    Spark is the clock only: it starts a micro-batch when the transaction topic has messages, and the batch reads
-    them by itself. The checkpoint in the folder `scratch` is deleted at the end, since the follower's position
-    decides where to go on.
+    Spark is the clock only: it starts a micro-batch when the transaction topic has messages, and the batch reads them
+    by itself. So the job has its place on Spark's page of streams, beside its large runs, copies and views, which are
+    jobs of Spark; nothing else depends on it. The checkpoint in the folder `scratch` is deleted at the end, since the
+    follower's position decides where to go on.
     """
 
     spark: SparkSession

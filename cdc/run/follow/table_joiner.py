@@ -3,15 +3,15 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from cdc.columns.netting.transactions import Ends, cut_runs, drop_applied
+from cdc.columns.netting.ends import Ends, cut_runs, drop_applied
 from cdc.core.position import Bookmark, Lsn, Offsets, Position
 from cdc.core.table import TableName
 from cdc.core.table_state import Joining
 from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic, transaction_topic
+from cdc.log.run_reader import RunReader
 from cdc.log.settings import LogSettings
-from cdc.log.transactions import ends_between
-from cdc.log.whole_transactions import RunReader
+from cdc.log.transaction_topic import EndsAbove
 from cdc.run.copy.resync_queue import ResyncQueue
 from cdc.sinks.lake.apply.apply import AppliedBatch
 from cdc.sinks.lake.follower import DeltaFollower
@@ -92,7 +92,8 @@ class TableJoiner:
         since = min(mark.lsn for mark in late.values())
         with Reader(self._log) as reader:
             # without duplicates: an END that was delivered twice would promise twice as many changes
-            ends = drop_applied(ends_between(reader, transaction_topic(self._log.prefix), since, position), None)
+            above = EndsAbove(reader, transaction_topic(self._log.prefix), since, position.log_start)
+            ends = drop_applied(above.up_to(position.end_offset), None)
         topics = {change_topic(self._log.prefix, name) for name in late}
         offsets: Offsets = {topic: at for topic, at in position.next_offsets.items() if topic in topics}
         for stretch, names in _split_at_bookmarks(ends, late):

@@ -58,6 +58,6 @@ class ViewStream:
 def maintain_views(pipeline: Pipeline, keeper: ViewKeeper, read: ReadPositions, say: Say) -> Iterator[None]:
     """Compact and vacuum the views beside their stream. `read`: the positions of the followers that hold views."""
     store = keeper.store
-    maintenance = LakeMaintenance([store.tables], store.cuts, None, pipeline.settings.delta[1].history_hours)
+    maintenance = LakeMaintenance([store.tables], store.cuts, None, pipeline.settings.delta[1].retention_hours)
     with run_maintenance(maintenance, read, say):
         yield

@@ -8,13 +8,13 @@ from contextlib import suppress
 
 import numpy as np
 
-from cdc.columns.netting.transactions import parse_confirmed_lsn
+from cdc.columns.netting.ends import parse_confirmed_lsn
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import LogStart, Lsn
-from cdc.log.clients.reader import Reader
+from cdc.log.clients.reader import Reader, read_span
 from cdc.log.names import debezium_heartbeat_topic, transaction_topic
 from cdc.log.settings import LogSettings
-from cdc.log.transactions import has_confirmed
+from cdc.log.transaction_topic import has_confirmed
 
 
 class ConfirmedLsns:
@@ -51,7 +51,7 @@ class ConfirmedLsns:
 
     def _read_beats(self, reader: Reader) -> None:
         topic = debezium_heartbeat_topic(self._log.prefix)
-        self._first, end = reader.beginning([topic])[topic].get(0, 0), reader.end([topic])[topic].get(0, 0)
+        self._first, end = read_span(reader, topic)
         records = reader.read(topic, 0, max(self._first, self._offset), end)
         found = [lsn for r in records if r.value and (lsn := parse_confirmed_lsn(r.value)) is not None]
         # sorted, since redelivered heartbeats are out of order

@@ -15,7 +15,7 @@ from cdc.core.errors import RECAPTURE, HistoryLostError, UnreachableError
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.waiting import wait_until
 from cdc.log.names import transaction_topic
-from cdc.log.transactions import check_position
+from cdc.log.transaction_topic import check_position
 from cdc.run.health import patience
 from cdc.run.health.confirmed import ConfirmedLsns
 from cdc.run.health.heartbeat_chain import check_ahead

@@ -15,7 +15,7 @@ import numpy as np
 
 from cdc.columns.arrays import Integers
 from cdc.columns.netting.changes import Changes, Op
-from cdc.columns.netting.transactions import Ends
+from cdc.columns.netting.ends import Ends
 from cdc.connect.settings import SourceSettings
 from cdc.connect.source.heartbeat import START, digest_of, heartbeat_table, read_beat
 from cdc.connect.source.relation import parse_shape
@@ -25,8 +25,8 @@ from cdc.core.position import Lsn, Offsets, Position, format_lsn
 from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic
+from cdc.log.run_reader import RunReader
 from cdc.log.settings import LogSettings
-from cdc.log.whole_transactions import RunReader
 from cdc.run.health.confirmed import ConfirmedLsns
 
 NEVER: Final = Lsn(2**63 - 1)

@@ -16,7 +16,7 @@ from cdc.connect.source.registration import check_rights
 from cdc.core.position import Lsn, parse_lsn
 from cdc.core.waiting import Deadline
 from cdc.log.names import change_topic, transaction_topic
-from cdc.log.transactions import last_end
+from cdc.log.transaction_topic import last_end
 from cdc.run.health import patience
 from cdc.run.health.standstill import Observation, Quiet, Standstill, has_moved, quiet_seconds
 from cdc.run.pipeline import Pipeline

@@ -21,9 +21,10 @@ from cdc.core.position import Bookmark, format_lsn, parse_lsn
 from cdc.core.table import Table, TableName
 from cdc.log.clients.message_columns import NEW_KEY_HEADER, OLD_KEY_HEADER
 from cdc.log.clients.reader import Reader, Record, read_settled_bounds
+from cdc.log.envelope import ChangeOrigin
 from cdc.log.names import change_topic, transaction_topic
 from cdc.log.spark_options import topic_options
-from cdc.log.transactions import find_covered
+from cdc.log.transaction_topic import find_covered
 from cdc.run.pipeline import Pipeline
 from cdc.run.read.cuts import LakeCut
 from cdc.run.read.shape_watch import ShapeWatch, watch_shape
@@ -87,10 +88,11 @@ class Copy:
 
 def _read_copy(pipeline: Pipeline, name: TableName) -> Copy:
     lake, topic = pipeline.lake, change_topic(pipeline.settings.log.prefix, name)
-    log = layout.open_owned_log(lake, name)
-    table, mark = (layout.table_of(log.snapshot), layout.bookmark(lake, log.snapshot)) if log else (None, None)
-    if log is None or table is None or mark is None:
+    opened = layout.open_table(lake, name)
+    mark = layout.bookmark(lake, opened[0].snapshot) if opened else None
+    if opened is None or mark is None:
         raise PreconditionError(f"the lake has no copy of {name}", "list it in source.tables, and run `cdc bootstrap`")
+    log, table = opened
     if stop := StoppedTables(lake).by_id().get(log.snapshot.table_id):
         # what comes may be of other columns already
         raise PreconditionError(str(stop), stop.remedy)
@@ -109,7 +111,7 @@ def _find_place(pipeline: Pipeline, copy: Copy, after: LakeCut) -> Mapping[int, 
     if name not in cut.versions:
         raise PreconditionError(f"the cut at {after.lsn} has no {name}", NEWER_CUT)
     # in between, it may have had changes that no message tells of, or other columns
-    if cut.ids.get(name, copy.id) != copy.id or not copy.bookmark.is_reached_by(cut.position.lsn):
+    if cut.ids[name] != copy.id or not copy.bookmark.is_reached_by(cut.position.lsn):
         at = format_lsn(copy.bookmark.lsn)
         raise PreconditionError(f"{name} was copied again at {at}, behind the cut at {after.lsn}", NEWER_CUT)
     read = cut.position.next_offsets.get(copy.topic, {})
@@ -153,7 +155,7 @@ def skip_covered(records: Iterable[Record], covered: Set[int], start: int) -> in
     """The offset behind the first of these records, as far as they belong to the `covered` transactions."""
     # a partition is in commit order: whatever a copy has comes first
     for record in records:
-        if record.value is not None and _decode_envelope(record.value).source.txId not in covered:
+        if record.value is not None and _decode_origin(record.value).source.txId not in covered:
             break
         start = record.offset + 1
     return start
@@ -204,22 +206,12 @@ def to_messages(topic: str, batch: pa.RecordBatch) -> Messages:
     )
 
 
-class _Source(msgspec.Struct):
-    lsn: int
-    ts_ms: int
-    txId: int | None = None
-
-
-class _Envelope(msgspec.Struct):
-    source: _Source
-
-
-_decode_envelope = msgspec.json.Decoder(_Envelope).decode
+_decode_origin = msgspec.json.Decoder(ChangeOrigin).decode
 
 
 def _to_rows(decoded: Decoded, messages: Messages, table: Table) -> pa.Table:
     changes = decoded.changes
-    sources = [_decode_envelope(messages.value[at]).source for at in decoded.at.tolist()]
+    sources = [_decode_origin(messages.value[at]).source for at in decoded.at.tolist()]
     unsent = _list_unsent(changes.unsent, len(changes))
     further: Sequence[Any] = [
         [_NAMES[Op(op)] for op in changes.op.tolist()],

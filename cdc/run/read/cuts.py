@@ -80,7 +80,7 @@ def _find(cuts: Cuts, at: At) -> Cut:
     found = cuts.find_newest(time=at) if isinstance(at, datetime) else cuts.find_newest(lsn=parse_moment(at))
     if found is None:
         raise HistoryLostError(
-            f"the lake has no cut at or before {at}: its first one is newer, or history_hours has passed",
+            f"the lake has no cut at or before {at}: its first one is newer, or retention_hours has passed",
             "read a later moment",
         )
     return found

@@ -4,7 +4,7 @@ Some types are sent alike, `int` and `date` say, so a row does not always tell t
 expects. The schema history does (`connect/source/schema_history.py`): its entry comes before the rows.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -12,7 +12,8 @@ import msgspec
 from cdc.connect.source.schema_history import history_table
 from cdc.core.position import Lsn
 from cdc.core.table import TableName
-from cdc.log.clients.reader import Reader, Record
+from cdc.log.clients.reader import Reader, Record, read_span
+from cdc.log.envelope import RowChange
 from cdc.log.names import change_topic
 from cdc.log.settings import LogSettings
 from cdc.run.pipeline import Pipeline
@@ -36,13 +37,7 @@ class _Entry(msgspec.Struct):
     shape: str | None = None
 
 
-class _Source(msgspec.Struct):
-    lsn: int
-
-
-class _Envelope(msgspec.Struct):
-    source: _Source
-    after: _Entry | None = None
+_decode = msgspec.json.Decoder(RowChange[_Entry]).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +73,7 @@ class ShapeWatch:
             return self._has_news(reader)
 
     def _has_news(self, reader: Reader) -> bool:
-        first, end = (each.get(0, 0) for each in read_bounds(reader, self.topic))
+        first, end = read_span(reader, self.topic)
         found = read_shapes(reader.read(self.topic, 0, max(self.start, first), end), self.table)
         return any(each.lsn > self.copied_at and each.columns != self.columns for _, each in found)
 
@@ -91,14 +86,10 @@ def watch_shape(pipeline: Pipeline, table: TableName, copied_at: Lsn) -> ShapeWa
     )
     start = cut.position.next_offsets.get(topic, {}).get(0, 0) if cut else 0
     with pipeline.open_log() as reader:
-        first, end = (each.get(0, 0) for each in read_bounds(reader, topic))
+        first, end = read_span(reader, topic)
         found = read_shapes(reader.read(topic, 0, first, end), table)
         known = [each for offset, each in found if offset < start or each.lsn <= copied_at]
     return ShapeWatch(pipeline.settings.log, topic, start, table, copied_at, known[-1].columns if known else None)
-
-
-def read_bounds(reader: Reader, topic: str) -> tuple[Mapping[int, int], Mapping[int, int]]:
-    return reader.beginning([topic])[topic], reader.end([topic])[topic]
 
 
 def read_shapes(records: Iterable[Record], table: TableName) -> Iterator[tuple[int, NotedShape]]:
@@ -112,7 +103,7 @@ def read_shapes(records: Iterable[Record], table: TableName) -> Iterator[tuple[i
 
 
 def _read_shape(value: bytes) -> NotedShape:
-    envelope = msgspec.json.decode(value, type=_Envelope)
+    envelope = _decode(value)
     if envelope.after is None or not envelope.after.shape:
         return NotedShape(envelope.source.lsn, None)
     shape = msgspec.json.decode(envelope.after.shape, type=_Shape)

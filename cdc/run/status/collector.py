@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import TypeVar
 
 from cdc.columns.feed import FedFollower
-from cdc.columns.netting.transactions import Ends, to_columns
+from cdc.columns.netting.ends import Ends, to_columns
 from cdc.config.settings import VIEWS
 from cdc.connect.capture.connector_state import ConnectorState
 from cdc.connect.source import connection as source
@@ -17,7 +17,7 @@ from cdc.core.position import FIRST_LOG, Lsn, Position
 from cdc.core.table import TableName
 from cdc.core.table_state import Listed, TableState
 from cdc.log.names import transaction_topic
-from cdc.log.transactions import LAST_MESSAGES, log_bounds, read_ends_between
+from cdc.log.transaction_topic import LAST_MESSAGES, log_bounds, read_ends_between
 from cdc.run.health.capture_health import CaptureHealth
 from cdc.run.health.continuity import check_continuity
 from cdc.run.health.observation import CaptureObserver
@@ -58,7 +58,11 @@ class StatusCollector:
         self._lake = pipeline.lake_follower
 
     def collect(self) -> Status:
-        """Ask all parts; returns their state now."""
+        """Ask all parts; returns their state now.
+
+        If the newest commit in the log is older than heartbeats take, it writes one, and looks for some seconds whether
+        it arrives (`observe`). What does not answer is a problem in the status, and ends nothing.
+        """
         lake = self._lake
         self._tables = self._ask(partial(list_followed, self._pipeline)) or self._pipeline.settings.selection.names
         cut = self._ask(lake.cuts.last)
@@ -84,9 +88,22 @@ class StatusCollector:
         views = self._ask(partial(describe_views, self._pipeline)) or ()
         for problem in self._ask(partial(describe_stopped_views, self._pipeline)) or ():
             self._add_problem(problem)
-        told = tuple(self._problems)
+        every_problem = tuple(self._problems)
         return Status(
-            *(self._lsn, rows, state, last, connector, followers, states, writes, told, age, views, self._notes)
+            *(
+                self._lsn,
+                rows,
+                state,
+                last,
+                connector,
+                followers,
+                states,
+                writes,
+                every_problem,
+                age,
+                views,
+                self._notes,
+            )
         )
 
     def _describe(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cdc.columns.netting.transactions import Ends
+from cdc.columns.netting.ends import Ends
 from cdc.core.position import Lsn, Position
 from cdc.core.table import TableName
 

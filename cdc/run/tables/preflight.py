@@ -150,7 +150,7 @@ def _find_unsupported(pipeline: Pipeline, follower: str, tables: Iterable[Table]
     """
     known = {table.name for table in copied}
     own = [table for table in tables if pipeline.settings.holds_table(follower, table) and table.name not in known]
-    refusals = {table.name: registry.refusal(pipeline.settings.followers[follower], table) for table in own}
+    refusals = {table.name: registry.find_refusal(pipeline.settings.followers[follower], table) for table in own}
     return {name: refusal for name, refusal in refusals.items() if refusal}
 
 
@@ -194,7 +194,7 @@ def describe_skipped(pipeline: Pipeline, tables: Iterable[Table]) -> Iterator[Pr
     for table in tables:
         for follower in pipeline.settings.followers:
             if pipeline.settings.holds(follower, table.name) and not pipeline.settings.holds_table(follower, table):
-                refusal = registry.refusal(pipeline.settings.followers[follower], table)
+                refusal = registry.find_refusal(pipeline.settings.followers[follower], table)
                 assert refusal is not None
                 yield PreconditionError(f"not in {follower}: {refusal.what}", refusal.remedy)
 
@@ -230,7 +230,7 @@ def _suggest_tables(
 
 def _followers_against(pipeline: Pipeline, table: Table) -> Sequence[tuple[str, PreconditionError]]:
     refusals = (
-        (name, registry.refusal(pipeline.settings.followers[name], table)) for name in pipeline.settings.followers
+        (name, registry.find_refusal(pipeline.settings.followers[name], table)) for name in pipeline.settings.followers
     )
     return [(name, refusal) for name, refusal in refusals if refusal and pipeline.settings.holds(name, table.name)]
 

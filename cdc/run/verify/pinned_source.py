@@ -20,13 +20,13 @@ from cdc.core.position import LogStart, Lsn, Position, format_lsn
 from cdc.core.table import Table, TableName
 from cdc.core.waiting import Deadline
 from cdc.log.names import transaction_topic
-from cdc.log.transactions import EndsAbove
+from cdc.log.transaction_topic import EndsAbove
 from cdc.run.pipeline import Pipeline
 from cdc.run.spark.errors import translate_errors
 from cdc.run.verify.report import Verdict
 from cdc.run.verify.walls import compare_alone
 from cdc.snapshots.copy import SnapshotSource
-from cdc.snapshots.read import SourceRows, parts
+from cdc.snapshots.read import SourceRows, read_in_process
 from cdc.snapshots.shared_snapshot import PAGE_BYTES, OnLock, SharedSnapshot, files, hold_snapshot
 
 LOCKED_SECONDS = 30.0
@@ -79,7 +79,7 @@ class PinnedSource:
         def compare_one() -> Verdict | None:
             try:
                 return self._verdict(follower, position, table)
-            except _UnsupportedValueError as refusal:
+            except _UnreadableTableError as refusal:
                 self.incomparable[table.name] = PreconditionError(refusal.what, refusal.remedy)
                 return None
 
@@ -128,7 +128,7 @@ class PinnedSource:
         pages = self.keeper.pages[table.name]
         # a Spark job takes a twelfth of a second before its first row; a small table is read in less than that
         if sum(pages.values()) * PAGE_BYTES <= digests.SMALL_BYTES:
-            return digest_of_rows(parts(self.snapshot_source, table, pages), table)
+            return digest_of_rows(read_in_process(self.snapshot_source, table, pages), table)
         return digest_of_copy(self._source(table), table)
 
     def _side(self, table: Table) -> Side:
@@ -182,7 +182,7 @@ def _give_up_after(seconds: float) -> OnLock:
     return look
 
 
-class _UnsupportedValueError(PreconditionError):
+class _UnreadableTableError(PreconditionError):
     """The source has a value that no follower can hold."""
 
 
@@ -192,4 +192,4 @@ def _translate_read_errors(table: Table) -> Iterator[None]:
         with translate_errors(f"the comparison of {table.name}"):
             yield
     except PreconditionError as refusal:
-        raise _UnsupportedValueError(refusal.what, refusal.remedy) from refusal
+        raise _UnreadableTableError(refusal.what, refusal.remedy) from refusal

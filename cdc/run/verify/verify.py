@@ -14,8 +14,8 @@ from cdc.core.errors import CdcError, ConfigurationError
 from cdc.core.table import Table, TableName
 from cdc.run.pipeline import Pipeline
 from cdc.run.tables import problems
-from cdc.run.tables.history_check import require_position
 from cdc.run.tables.preflight import examine_tables, merge_refusals
+from cdc.run.tables.resume_check import require_position
 from cdc.run.tables.schema_check import find_different
 from cdc.run.tables.selection import list_followed, list_held_by
 from cdc.run.trouble_log import trouble_log

@@ -78,10 +78,10 @@ class TablesAtCut:
             lookup.save()
 
     def _open(self, name: TableName, cut: Cut) -> TableLookup:
-        log = layout.open_owned_log(self._lake, name, cut.versions[str(name)])
-        table = layout.table_of(log.snapshot) if log else None
-        if log is None or table is None:
+        opened = layout.open_table(self._lake, name, cut.versions[str(name)])
+        if opened is None:
             raise HistoryLostError(f"{name} is gone from the lake", "run `cdc follow`: it is copied again")
+        log, table = opened
         folder = self._indexes / layout.folder_name(name)
         return TableLookup(table, self._lake.table_storage(name), log, folder, self._most_bytes)
 

@@ -26,7 +26,7 @@ from cdc.sinks.lake.history.shape import (
 )
 from cdc.views.definition import ViewDefinition
 from cdc.views.statement.parsing import list_base_tables, list_tables, parse_query, reading, refer_to
-from cdc.views.statement.statement import Reference, replace_places
+from cdc.views.statement.statement import Reference, quote, replace_places
 from cdc.views.statement.time_windows import TimeWindow, find_windows, parse_duration, read_window, source_of
 
 LATE: Final = "_late"
@@ -163,7 +163,3 @@ def replace_table(sql: str, closing: ClosingWindow, other: str) -> str:
 
 def _quote_table(name: TableName) -> str:
     return f"{quote(name.schema)}.{quote(name.table)}"
-
-
-def quote(name: str) -> str:
-    return exp.to_identifier(name, quoted=True).sql(dialect="spark")

@@ -75,9 +75,10 @@ def replace_places(text: str, places: Sequence[tuple[int, int, str]]) -> str:
 
 def _rename(place: Reference, names: Mapping[TableName, str]) -> str:
     # columns go on to name the table as before
-    alias = "" if place.has_alias else f" AS {_quote(place.table.table)}"
-    return _quote(names[place.table]) + alias
+    alias = "" if place.has_alias else f" AS {quote(place.table.table)}"
+    return quote(names[place.table]) + alias
 
 
-def _quote(name: str) -> str:
+def quote(name: str) -> str:
+    """A name as Spark reads it, whatever it has in it."""
     return exp.to_identifier(name, quoted=True).sql(dialect="spark")

@@ -6,8 +6,7 @@ CREATE TABLE IF NOT EXISTS {pipelines} (
     pipeline text PRIMARY KEY,
     slot text NOT NULL UNIQUE,
     publication text NOT NULL,
-    prefix text NOT NULL,
-    generation integer NOT NULL
+    prefix text NOT NULL
 );
 CREATE TABLE IF NOT EXISTS {heartbeat} (pipeline text PRIMARY KEY, beat text NOT NULL);
 CREATE TABLE IF NOT EXISTS {history} (

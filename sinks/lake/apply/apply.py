@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from cdc.columns.netting.batch import ChangeBatch, Ranks, TablePart
 from cdc.columns.netting.changes import RefusedMessage
-from cdc.columns.netting.transactions import Ends
+from cdc.columns.netting.ends import Ends
 from cdc.core.errors import DivergenceError, PreconditionError, TableLostError
 from cdc.core.plural import format_count
 from cdc.core.position import BEFORE_LOG

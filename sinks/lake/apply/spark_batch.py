@@ -18,8 +18,8 @@ from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.netting.batch import Ranks, TableEffect, TablePart, WrittenRows
 from cdc.columns.netting.blocked_keys import BlockedKeys
 from cdc.columns.netting.changes import Changes, Messages, RefusedMessage
+from cdc.columns.netting.ends import Ends
 from cdc.columns.netting.net_changes import NetChanges, empty_net, fold
-from cdc.columns.netting.transactions import Ends
 from cdc.columns.spark_tasks import run_in_tasks
 from cdc.core.table import Table, TableName
 from cdc.log.messages import Stretch
@@ -195,7 +195,7 @@ class LargeBatch:
     def tables(self) -> Collection[TableName]:
         return self.results.keys()
 
-    def take(self, table: Table, after: int, held: BlockedKeys) -> TablePart:
+    def take(self, table: Table, after: int, blocked: BlockedKeys) -> TablePart:
         """The table's part, computed for this `after` and without blocked keys.
 
         Nothing is refused: with refused messages, the driver reads the table.

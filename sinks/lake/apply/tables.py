@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from cdc.columns.netting.transactions import Ends
+from cdc.columns.netting.ends import Ends
 from cdc.core.errors import PreconditionError, TableLostError
 from cdc.core.position import BEFORE_LOG, Bookmark, Lsn, Position
 from cdc.core.table import Table, TableName
@@ -51,7 +51,7 @@ class LakeTable:
     def is_in(self, cut: Cut) -> bool:
         """Whether the cut has this Delta table, not one of the same name that was lost and copied again."""
         name = str(self.table.name)
-        return name in cut.versions and cut.ids.get(name, self.id) == self.id
+        return name in cut.versions and cut.ids[name] == self.id
 
     def describe_divergence(self, cut: Cut) -> str | None:
         """Why the table is neither the cut's version nor a successor of it; None when it is."""
@@ -60,7 +60,7 @@ class LakeTable:
         # cuts are written after their tables: a higher version in a cut means lost commits
         if log.snapshot.version < version:
             return f"it was put back to version {log.snapshot.version}, and the last cut has version {version}"
-        # unknown for a version that left the log, or a cut without ids
+        # unknown for a version that left the log, or that only a checkpoint told of
         if id is not None and (log.commit_id(version) or id) != id:
             return f"its version {version} is another than the last cut has: it was put back to an older state"
         try:
@@ -203,10 +203,10 @@ class LakeTables:
         return writer
 
     def _open(self, name: TableName) -> TableWriter | None:
-        log = layout.open_owned_log(self._lake, name)
-        table = layout.table_of(log.snapshot) if log else None
-        if log is None or table is None:
+        opened = layout.open_table(self._lake, name)
+        if opened is None:
             return None
+        log, table = opened
         layout.refuse_history(self._lake, name, log.snapshot)
         folder = self._indexes / layout.folder_name(name)
         writer = self._writers[name] = TableWriter(table, self._lake.table_storage(name), log, folder)
@@ -227,8 +227,7 @@ class LakeTables:
             return []
         # a stop without `copy` may exist: this one asks for a copy
         known = {stop.table_id for stop in self._stopped.by_id().values() if stop.copy}
-        # old cuts lack ids; the table's name serves, as no copy has it for an id
-        ids = {name: cut.ids.get(str(name), str(name)) for name in reasons}
+        ids = {name: cut.ids[str(name)] for name in reasons}
         stops = [
             StoppedTable(ids[name], name.schema, name.table, cut.position.lsn, reason, True)
             for name, reason in reasons.items()

@@ -21,9 +21,9 @@ COPY: Final = "COPY"
 # the feature of a constraint may be declared and unused: `find_write_blocker` looks for its use
 KNOWN_FEATURES: Final = frozenset(
     {"appendOnly", "invariants", "changeDataFeed", "deletionVectors", "timestampNtz", "checkConstraints"}
-    | {"generatedColumns", "variantType", "variantType-preview"}
+    | {"generatedColumns"}
 )
-"""Features that do not change how we write; old versions of the toolkit declared the last two."""
+"""Features that do not change how we write."""
 
 _BLOCKING_VALUES: Final[Mapping[str, tuple[Sequence[str], str]]] = {
     "delta.appendOnly": (["true"], "which forbids to update and delete rows"),

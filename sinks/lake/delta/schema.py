@@ -30,6 +30,7 @@ def create_actions(
 
 
 def metadata_action(name: str, schema: pa.Schema, properties: Mapping[str, str], id: str | None = None) -> Metadata:
+    """The action that gives a table its schema and properties; without an `id` it begins another table."""
     return Metadata(
         id=id or str(uuid.uuid4()),
         name=name,

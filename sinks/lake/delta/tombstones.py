@@ -12,8 +12,7 @@ from typing import Final
 from cdc.sinks.lake.delta.actions import Action, Add, Cdc, Remove, commit_time_ms, of_type
 
 LIVED_MS: Final = 10 * 60 * 1000
-"""Files removed sooner get no tombstone: a VACUUM that keeps only `history_hours` may cut its past this much too early.
-"""
+"""Files removed sooner get no tombstone: a VACUUM that keeps `retention_hours` may cut its past so much too early."""
 
 _OURS: Final = re.compile(r"(part|copy)-[0-9a-f-]{36}\.parquet")
 _File = tuple[str, str | None]

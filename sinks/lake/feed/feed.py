@@ -27,12 +27,12 @@ class _TableVersion:
     """Which version of which table a cut names."""
 
     version: int
-    table: str | None
+    table: str
     commit: str | None
 
     @classmethod
     def of(cls, name: TableName, cut: Cut) -> "_TableVersion":
-        return cls(cut.versions[str(name)], cut.ids.get(str(name)), cut.commits.get(str(name)))
+        return cls(cut.versions[str(name)], cut.ids[str(name)], cut.commits.get(str(name)))
 
 
 class LakeFeed:
@@ -95,8 +95,7 @@ class LakeFeed:
         cut = self._cuts.find(position.end_offset)
         if cut is None or cut.position.lsn != position.lsn:
             return None
-        # older versions of the toolkit gave cuts no ids
-        return cut if None in (cut.position.cut, position.cut) or cut.position.cut == position.cut else None
+        return cut if cut.position.cut == position.cut else None
 
     def cuts_after(self, than: Cut, most: int) -> list[Cut]:
         """The first `most` cuts after this one, in order; raises HistoryLostError when it is no longer in this lake."""
@@ -200,11 +199,12 @@ class LakeFeed:
         log = layout.open_owned_log(self._lake, name, cut.versions[str(name)])
         if log is None:
             raise TableLostError(name, "it is gone from the lake")
-        # compare ids too: after a table was put back, the same version may be another one
-        for ids, id in ((cut.ids, log.snapshot.table_id), (cut.commits, log.snapshot.commit_id)):
-            if id is not None and ids.get(str(name), id) != id:
-                raise TableLostError(name, f"version {log.snapshot.version} of a cut is another one in the lake now")
-        return log.snapshot
+        snapshot = log.snapshot
+        commit = cut.commits.get(str(name), snapshot.commit_id)
+        # ids too: after a table was put back, the same version may be another one. A checkpoint tells no commit's
+        if cut.ids[str(name)] != snapshot.table_id or snapshot.commit_id not in (None, commit):
+            raise TableLostError(name, f"version {snapshot.version} of a cut is another one in the lake now")
+        return snapshot
 
     def changes(self, table: Table, since: Cut, until: Cut) -> Iterable[FeedRows]:
         """The changes of a table after `since` up to `until`; none when one of the cuts lacks it.

@@ -4,7 +4,6 @@ A row of the past is never written again in another shape. When the rows of a ta
 history any more, the history goes on in a new epoch, a table of its own beside the old one.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -59,11 +58,6 @@ def list_epochs(lake: Lake, tracked: TableName, cut: Cut | None) -> list[Epoch]:
     return [found.get(n) or Epoch(n, history_name(tracked, n), None, GONE) for n in range(1, last + 1)]
 
 
-def list_readable(epochs: list[Epoch]) -> Iterator[OpenEpoch]:
-    """Those epochs that can be read, in order."""
-    return (epoch.opened for epoch in epochs if epoch.opened)
-
-
 def _last_named(tracked: TableName, cut: Cut | None) -> int:
     """The highest number of an epoch that the cut names; 0 if it names none."""
     first = str(history_name(tracked))
@@ -75,13 +69,14 @@ def _last_named(tracked: TableName, cut: Cut | None) -> int:
 def _find(lake: Lake, tracked: TableName, number: int, cut: Cut | None) -> Epoch | None:
     name = history_name(tracked, number)
     try:
-        log = layout.open_owned_log(lake, name)
+        opened = layout.open_table(lake, name)
     except (TableLostError, PreconditionError) as error:
         return Epoch(number, name, None, loss_reason(error))
-    if log is None:
+    if opened is None:
         return None
-    table, facts = layout.table_of(log.snapshot), read_facts(log.snapshot)
-    if table is None or facts is None or (facts.of, facts.epoch) != (tracked, number):
+    log, table = opened
+    facts = read_facts(log.snapshot)
+    if facts is None or (facts.of, facts.epoch) != (tracked, number):
         return Epoch(number, name, None, f"{lake.folder(name)} holds another table, which is not this history")
     why = find_put_back(log, str(name), cut)
     return Epoch(number, name, None if why else OpenEpoch(log, table, facts), why)

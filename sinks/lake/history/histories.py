@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from cdc.columns.netting.batch import TableChanges
-from cdc.columns.netting.transactions import Ends
+from cdc.columns.netting.ends import Ends
 from cdc.core.errors import TableLostError
 from cdc.core.position import BEFORE_LOG
 from cdc.core.table import TableName

@@ -10,12 +10,13 @@ import pyarrow.compute as pc
 
 from cdc.columns.arrays import Integers, Mask
 from cdc.columns.netting.changes import Changes, Op
-from cdc.columns.netting.transactions import Ends
+from cdc.columns.netting.ends import Ends
 from cdc.columns.netting.versions import Versions, list_versions
 from cdc.columns.rows.key_fingerprints import KeyBits
 from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.table import Table
 from cdc.sinks.lake.history.shape import ADDED, CHANGE, ENDS, FURTHER, history_table
+from cdc.sinks.lake.table.commit import fill_unsent
 
 _TRUNCATE = "truncate"
 _NAMES = np.array([_TRUNCATE] * (max(Op) + 1), object)
@@ -76,14 +77,8 @@ def _fill_unsent(versions: Versions, read_old: ReadOld) -> pa.Table:
     old = read_old(bases.take(order[begins]), list(versions.unsent))
     if old is None:
         raise UnsentVersionError
-    number = np.cumsum(lacking) - 1
-    for name, mask in versions.unsent.items():
-        at = rows.schema.get_field_index(name)
-        places = np.arange(len(rows))
-        places[mask] = len(rows) + of_distinct[number[mask]]
-        both = pa.chunked_array([*rows[name].chunks, *old[name].chunks], rows.schema.field(at).type)
-        rows = rows.set_column(at, rows.schema.field(at), both.take(pa.array(places)))
-    return rows
+    # before the first that lacks a value it is another's place, which nobody asks for
+    return fill_unsent(rows, versions.unsent, old, of_distinct[np.cumsum(lacking) - 1])
 
 
 def _with_keys(rows: pa.Table, keys: pa.Table, table: Table) -> pa.Table:

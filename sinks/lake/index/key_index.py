@@ -184,11 +184,8 @@ def _read_manifest(folder: Path) -> Mapping[str, Any] | None:
     """Read the saved manifest; None when there is none. Raises ValueError when it is damaged."""
     try:
         # the first line is the digest of the rest
-        digest, line, text = (folder / MANIFEST).read_bytes().partition(b"\n")
+        digest, _, text = (folder / MANIFEST).read_bytes().partition(b"\n")
     except FileNotFoundError:
-        return None
-    if not line and digest.startswith(b'{"format": 2'):
-        # older versions of the toolkit wrote no digest
         return None
     if digest != _digest(text):
         raise ValueError("the manifest is damaged")

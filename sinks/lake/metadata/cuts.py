@@ -45,28 +45,28 @@ class Cut:
     """The Delta versions of all tables at one position, and the commit time of its last transaction.
 
     `ids` are Delta table ids: a table that was created again has another id under its name. `commits` are commit ids: a
-    table that was put back and written again has other commits under the same versions. `behind` is the previous cut's
-    id. Cuts of older versions of the toolkit lack these three. `as_of`: the views that show an older cut, by its END
-    offset, since they are computed as a whole, every now and then. `whole`: why views are that go by keys otherwise.
+    table that was put back and written again has other commits under the same versions; a version without one is
+    unknown, since only a checkpoint of it was read. `behind` is the previous cut's id, None in the first. `as_of`: the
+    views that show an older cut, by its END offset, since they are computed as a whole, every now and then. `whole`:
+    why views are that go by keys otherwise.
     """
 
     position: Position
     committed_ms: int
     versions: Mapping[str, int]
-    ids: Mapping[str, str] = field(default_factory=dict)
+    ids: Mapping[str, str]
     commits: Mapping[str, str] = field(default_factory=dict)
     behind: str | None = None
     as_of: Mapping[str, int] = field(default_factory=dict)
     whole: Mapping[str, str] = field(default_factory=dict)
 
     def is_next_to(self, other: "Cut") -> bool:
-        """Whether this cut follows `other`, as far as ids tell. After the lake was put back, a later cut may not."""
-        return None in (self.behind, other.position.cut) or self.behind == other.position.cut
+        """Whether this cut follows `other`. After the lake was put back, a later cut may not."""
+        return self.behind == other.position.cut
 
     def has_same_table(self, name: str, other: "Cut") -> bool:
-        """Whether both cuts have the same Delta table under this name; assumed when ids are missing."""
-        mine, theirs = self.ids.get(name), other.ids.get(name)
-        return mine is None or theirs is None or mine == theirs
+        """Whether both cuts have the same Delta table under this name."""
+        return self.ids[name] == other.ids[name]
 
     def without(self, names: Iterable[TableName]) -> "Cut":
         """The cut without these tables."""
@@ -89,17 +89,17 @@ class Cut:
 
 
 def cut_from_record(record: Mapping[str, object]) -> Cut:
+    """The cut of a row of SCHEMA, as `Cut.as_record` wrote it."""
     committed = record["committed_at"]
     assert isinstance(committed, datetime)
     position = Position.from_json(json.loads(str(record["position"])))
     # Parquet's timestamps come back without a time zone
     milliseconds = round(committed.replace(tzinfo=UTC).timestamp() * 1000)
-    ids = json.loads(str(record["ids"])) if record["ids"] else {}
-    commits = json.loads(str(record["commits"])) if record["commits"] else {}
+    versions, ids, commits = (json.loads(str(record[name])) for name in ("versions", "ids", "commits"))
     behind = str(record["behind"]) if record["behind"] else None
     as_of = json.loads(str(record["as_of"])) if record["as_of"] else {}
     whole = json.loads(str(record["whole"])) if record["whole"] else {}
-    return Cut(position, milliseconds, json.loads(str(record["versions"])), ids, commits, behind, as_of, whole)
+    return Cut(position, milliseconds, versions, ids, commits, behind, as_of, whole)
 
 
 def oldest_needed_version(name: str, behind: Sequence[Cut], last: Cut, version: int) -> int:
@@ -152,22 +152,18 @@ class Cuts:
         None when there is none, or no longer.
         """
         column, most = ("lsn", pa.scalar(lsn)) if time is None else ("committed_at", pa.scalar(time.astimezone(UTC)))
+        return self._find_newest(pc.field(column) <= most)
+
+    def find_last_with(self, name: str) -> Cut | None:
+        """The newest cut that has a table of this name; None when there is none, or no longer."""
+        return self._find_newest(pc.match_substring(pc.field("versions"), json.dumps(name)))
+
+    def _find_newest(self, where: pc.Expression) -> Cut | None:
         snapshot = self._table.snapshot()
         # from the newest file backwards: cuts are in order, and a file's statistics are not asked, since those of times
         # are cut to milliseconds
         for file in sorted(snapshot.files.values() if snapshot else (), key=_bounds, reverse=True):
-            rows = self._table.rows([file]).filter(pc.field(column) <= most)
-            if rows.num_rows:
-                last = pc.select_k_unstable(rows, 1, [("end_offset", "descending")])
-                return cut_from_record(rows.take(last).to_pylist()[0])
-        return None
-
-    def find_last_with(self, name: str) -> Cut | None:
-        """The newest cut that has a table of this name; None when there is none, or no longer."""
-        snapshot, quoted = self._table.snapshot(), json.dumps(name)
-        for file in sorted(snapshot.files.values() if snapshot else (), key=_bounds, reverse=True):
-            rows = self._table.rows([file])
-            rows = rows.filter(pc.match_substring(rows["versions"], quoted))
+            rows = self._table.rows([file]).filter(where)
             if rows.num_rows:
                 last = pc.select_k_unstable(rows, 1, [("end_offset", "descending")])
                 return cut_from_record(rows.take(last).to_pylist()[0])

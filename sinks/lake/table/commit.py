@@ -1,12 +1,13 @@
 """Commit a batch's net effect on one table, without a join or a Spark job."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
+from cdc.columns.arrays import Integers, Mask
 from cdc.columns.feed import FeedRows
 from cdc.columns.netting.batch import TableEffect, WrittenRows
 from cdc.columns.netting.net_changes import NetChanges
@@ -198,13 +199,16 @@ def _fill_unsent(writer: TableWriter, net: NetChanges) -> pa.Table:
             f"{writer.table.name}: an update left out values, and the lake has no previous row to take them from",
             "something else has written to the lake: see `cdc verify`, then bootstrap the table again",
         )
-    rows = net.rows
-    for name, mask in net.unsent.items():
+    # sorted and unique, however many columns a row lacks
+    return fill_unsent(net.rows, net.unsent, old, np.searchsorted(lacking, np.arange(len(net.rows))))
+
+
+def fill_unsent(rows: pa.Table, unsent: Mapping[str, Mask], old: pa.Table, of_old: Integers) -> pa.Table:
+    """The rows, with unsent values taken from the `old` ones; `of_old`: for each row, the place of its old one."""
+    for name, mask in unsent.items():
         at = rows.schema.get_field_index(name)
-        # append the old rows and take from both: `lacking` is sorted and unique, however many columns a row lacks.
-        # `replace_with_mask` does not support lists
-        places = np.arange(len(rows))
-        places[mask] = len(rows) + np.searchsorted(lacking, np.flatnonzero(mask))
+        # append the old rows and take from both: `replace_with_mask` does not support lists
+        places = np.where(mask, len(rows) + of_old, np.arange(len(rows)))
         both = pa.chunked_array([*rows[name].chunks, *old[name].chunks], rows.schema.field(at).type)
         rows = rows.set_column(at, rows.schema.field(at), both.take(pa.array(places)))
     return rows

@@ -151,13 +151,11 @@ def release_table(lake: Lake, name: TableName) -> None:
 
     Raises RefusedError when another writer interferes.
     """
-    log = layout.open_owned_log(lake, name)
-    if log is not None:
+    if opened := layout.open_table(lake, name):
+        log, table = opened
         layout.refuse_history(lake, name, log.snapshot)
         properties = {key: value for key, value in log.snapshot.configuration.items() if key != SOURCE_PROPERTY}
-        described = layout.table_of(log.snapshot)
-        assert described is not None
-        action = metadata_action(str(name), arrow_schema(described), properties, log.snapshot.table_id)
+        action = metadata_action(str(name), arrow_schema(table), properties, log.snapshot.table_id)
         _commit(log, [action], "RELEASE", name)
 
 

@@ -79,7 +79,7 @@ class GrowthStage:
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """What was written up to a moment; nothing of it is deleted before `history_hours` are over."""
+    """What was written up to a moment; nothing of it is deleted before `retention_hours` are over."""
 
     at: float
     files: int

@@ -23,7 +23,7 @@ from tests.bench.world.visible import newest_cut
 
 TABLE = "orders"
 COMPACTED = "compacted"
-SHORTEST_RETENTION: Settings = {"followers": {LAKE: {"history_hours": 0}}}
+SHORTEST_RETENTION: Settings = {"followers": {LAKE: {"retention_hours": 0}}}
 """The settings of `cdc.yaml` that keep as little as possible."""
 
 SCAN = Measure("scan", "a full scan by Spark (median)", "s")

@@ -3,7 +3,6 @@
 from pyspark.sql import SparkSession
 
 from cdc.columns.feed import FeedBatch
-from cdc.core.change import Key, Row
 from cdc.core.position import Lsn, Position
 from cdc.core.table import Table
 from cdc.log.clients.reader import Reader, Record, read_bounds
@@ -11,6 +10,7 @@ from cdc.log.settings import LogSettings
 from cdc.sinks.latest.follower import LatestFollower
 from tests.contract.fed import changed, copy_of
 from tests.contract.followers import bookmark
+from tests.support.model import Key, Row
 
 ROWS: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in range(7)}
 MARK = bookmark(5)

@@ -5,13 +5,13 @@ import uuid
 
 from pyspark.sql import SparkSession
 
-from cdc.core.change import Key, Row
 from cdc.log.names import latest_topic, positions_topic
 from cdc.log.settings import LatestTopicSettings, LogSettings
 from cdc.sinks.latest.follower import LatestFollower
 from tests.contract.fed import keyed
 from tests.servers.latest.play import ROWS, at, loaded, one, records, row
 from tests.support.histories import THINGS
+from tests.support.model import Key, Row
 
 COMPACTED_WITHIN_SECONDS = 240.0
 

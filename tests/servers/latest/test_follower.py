@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 
 from cdc.columns.feed import FeedBatch, FeedRows
 from cdc.columns.rows.digest import digest_of_copy
-from cdc.core.change import Key, Row
 from cdc.core.errors import PreconditionError, RefusedError
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.log.clients.topics import Admin, Topic
@@ -28,6 +27,7 @@ from tests.contract.followers import OTHERS, bookmark
 from tests.servers.latest.play import MARK, ROWS, at, loaded, one, records, row
 from tests.support.every_kind import EVERY_KIND, every_kind_rows
 from tests.support.histories import THINGS
+from tests.support.model import Key, Row
 
 Start = Callable[[], LatestFollower]
 

@@ -5,7 +5,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from cdc.core.change import Row
+from tests.support.model import Row
 
 WORDS = ("red", "green", "blue", "bicycle", "boat", "house", "large", "small")
 CITIES = ("Kiel", "Bonn", "Ulm")

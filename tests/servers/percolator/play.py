@@ -13,7 +13,6 @@ from pyspark.sql import DataFrame
 from cdc.columns.feed import FeedBatch
 from cdc.columns.table_copy import RowsTask
 from cdc.columns.types.arrow_types import arrow_schema
-from cdc.core.change import Key, Row
 from cdc.core.position import Lsn, Position
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.log.settings import LogSettings
@@ -25,6 +24,7 @@ from cdc.sinks.registry import fed_follower
 from tests.contract.fed import changed
 from tests.contract.followers import bookmark
 from tests.servers.latest.play import records
+from tests.support.model import Key, Row
 
 LISTINGS = Table(
     TableName("public", "listings"),

@@ -9,13 +9,13 @@ from unittest.mock import patch
 
 import pytest
 
-from cdc.core.change import Key, Row
 from cdc.sinks.percolator.follower import RowIndexes
 from cdc.sinks.percolator.match_log import MatchLog
 from tests.servers.percolator.oracle import CITIES, WORDS, Query, matches, random_query, to_text
 from tests.servers.percolator.play import LISTINGS, SEARCHES, Pairs, Scene, listing, make_scene, saved
 from tests.support.examples import scaled
 from tests.support.further import further
+from tests.support.model import Key, Row
 
 __all__ = ["make_scene"]
 

@@ -7,11 +7,11 @@ from typing import Any
 import httpx
 import pytest
 
-from cdc.core.change import Key, Row
 from cdc.core.errors import UnreachableError
 from cdc.sinks.percolator import search
 from tests.servers.faulty_node import Faulty
 from tests.servers.percolator.play import LISTINGS, SEARCHES, Scene, listing, make_scene, saved, scene
+from tests.support.model import Key, Row
 
 __all__ = ["make_scene", "scene"]
 

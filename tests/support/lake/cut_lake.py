@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from cdc.core.change import Change, CommitOrder, Delete, Insert, Key, Row, Truncate, Update
 from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import Table, TableName
 from cdc.sinks.lake.metadata.cuts import Cut, Cuts
@@ -13,6 +12,7 @@ from cdc.sinks.lake.table.load import load_copy
 from cdc.sinks.lake.table.writer import TableWriter
 from tests.support.lake.places import PlacedLake
 from tests.support.lake.tables import apply, copy_rows, open_writer, write_copy
+from tests.support.model import Change, CommitOrder, Delete, Insert, Key, Row, Truncate, Update
 
 
 @dataclass

@@ -9,7 +9,6 @@ from deltalake import DeltaTable, QueryBuilder
 from cdc.columns.netting.batch import TableEffect
 from cdc.columns.netting.net_changes import fold
 from cdc.columns.types.arrow_types import arrow_schema
-from cdc.core.change import Change, CommitOrder, Key, Row, Update
 from cdc.core.copied_file import CopiedFile
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Table
@@ -21,6 +20,7 @@ from cdc.sinks.lake.table.load import LakeCopyWriter, load_copy
 from cdc.sinks.lake.table.writer import TableWriter
 from tests.support.histories import THINGS
 from tests.support.lake.places import PlacedLake
+from tests.support.model import Change, CommitOrder, Key, Row, Update
 from tests.support.model_changes import as_columns
 
 APP = "cdc/p/1"

@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from cdc.columns.netting.batch import DecodedBatch, TableChanges
-from cdc.columns.netting.transactions import to_columns
-from cdc.core.change import Change, CommitOrder, Key, Row, Update
+from cdc.columns.netting.ends import to_columns
 from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import Table, TableName
 from cdc.core.table_state import Joining
@@ -19,6 +18,7 @@ from cdc.sinks.lake.settings import DeltaSettings
 from tests.support.histories import THINGS
 from tests.support.lake.places import PlacedLake
 from tests.support.lake.tables import row, write_copy
+from tests.support.model import Change, CommitOrder, Key, Row, Update
 from tests.support.model_changes import as_columns
 
 OTHERS = Table(TableName("public", "others"), THINGS.columns, ("id",))

@@ -8,9 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from cdc.columns.netting.batch import DecodedBatch, TableChanges
-from cdc.columns.netting.transactions import to_columns
+from cdc.columns.netting.ends import to_columns
 from cdc.columns.types.arrow_types import arrow_schema
-from cdc.core.change import Change, CommitOrder, Row, Truncate, Update
 from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import Table, TableName
 from cdc.run.read.histories import find_epoch
@@ -25,6 +24,7 @@ from tests.contract.followers import OTHERS, SYSTEM, end
 from tests.support.histories import THINGS
 from tests.support.lake.places import PlacedLake
 from tests.support.lake.tables import write_copy
+from tests.support.model import Change, CommitOrder, Row, Truncate, Update
 from tests.support.model_changes import as_columns
 
 NAME: Final = THINGS.name

@@ -9,7 +9,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.types.arrow_types import arrow_schema
 from cdc.columns.types.spark_types import row_type
-from cdc.core.change import Row
 from cdc.core.position import Position
 from cdc.core.table import Table, TableName
 from cdc.sinks.lake.delta.scan import Share, live_rows
@@ -27,6 +26,7 @@ from cdc.views.store import ViewStore
 from cdc.views.table_steps import Bounds
 from tests.support.lake.cut_lake import CutLake
 from tests.support.lake.places import PlacedLake, in_folder
+from tests.support.model import Row
 
 
 class Kept:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from cdc.core.change import Row
 from cdc.core.table import Column, Kind, Table, TableName
 from tests.support.lake.cut_lake import CutLake
+from tests.support.model import Row
 
 MOST_CHANGES = 12
 TRUNCATED = 0.08

@@ -5,9 +5,9 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-from cdc.core.change import Row
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.views.definition import ViewDefinition
+from tests.support.model import Row
 from tests.support.views.kept import Kept
 
 CUSTOMERS = Table(TableName("public", "customers"), (Column("id", Kind.INTEGER), Column("name", Kind.TEXT)), ("id",))

@@ -25,7 +25,7 @@ def print_status(capsys: pytest.CaptureFixture[str], **followers: FollowerState)
     out, err = capsys.readouterr()
     lines = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in out.splitlines()]
     assert ["log", "at 0/A89C540, newest commit 4 s ago"] in lines
-    assert ["lake writes", "2,900 commits, 15,600 files, 650 MiB an hour, kept for history_hours"] in lines
+    assert ["lake writes", "2,900 commits, 15,600 files, 650 MiB an hour, kept for retention_hours"] in lines
     return lines, err
 
 

@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc.columns.netting.net_changes import fold
-from cdc.core.change import Change, Key, Row
-from cdc.core.model import apply
 from tests.support.examples import examples
 from tests.support.histories import THINGS, Sent, histories
+from tests.support.model import Change, Key, Row, apply
 from tests.support.model_changes import applied, as_columns
 
 BEFORE: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in range(3)}

@@ -15,11 +15,22 @@ from random import Random
 import pytest
 
 from cdc.columns.netting.net_changes import fold
-from cdc.core.change import UNCHANGED, Change, CommitOrder, Delete, Insert, Key, Row, SentRow, Truncate, Update
-from cdc.core.model import apply
 from cdc.core.table import Column, Kind, Table, TableName
 from tests.support.examples import scaled
 from tests.support.histories import Sent, play, random_steps
+from tests.support.model import (
+    UNCHANGED,
+    Change,
+    CommitOrder,
+    Delete,
+    Insert,
+    Key,
+    Row,
+    SentRow,
+    Truncate,
+    Update,
+    apply,
+)
 from tests.support.model_changes import applied, as_columns
 
 TOGETHER = 1000

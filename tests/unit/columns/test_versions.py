@@ -6,10 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc.columns.netting.versions import list_versions
-from cdc.core.change import Change, Key, Row, Truncate
-from cdc.core.model import apply
 from tests.support.examples import examples
 from tests.support.histories import THINGS, Sent, histories
+from tests.support.model import Change, Key, Row, Truncate, apply
 from tests.support.model_changes import as_columns, bits_of
 
 BEFORE: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in range(3)}

@@ -1,4 +1,4 @@
-"""Positions on disk: what this version writes, and what earlier ones wrote."""
+"""Positions on disk: what is written is read."""
 
 import json
 
@@ -20,13 +20,6 @@ def test_a_bookmark_is_read_as_it_was_written() -> None:
     read = Bookmark.from_json(json.loads(json.dumps(written.as_json())))
     # a copy is named by its LSN alone: the place in the log is no part of the comparison
     assert (read, read.topic_ends, read.order_end) == (written, written.topic_ends, 33)
-
-
-def test_positions_of_earlier_versions_are_read() -> None:
-    written = json.loads(json.dumps(POSITION.as_json()))
-    assert Position.from_json({"generation": 1, **written}) == POSITION
-    oldest = {"generation": 1, "end_offset": 7, "lsn": 70, "tx_id": 507, "next_offsets": {}}
-    assert Position.from_json(oldest) == Position(7, Lsn(70), 507)
 
 
 def test_a_position_covers_those_up_to_its_end() -> None:

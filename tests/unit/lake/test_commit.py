@@ -11,16 +11,16 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from cdc.core import model
-from cdc.core.change import UNCHANGED, Change, CommitOrder, Delete, Insert, Key, Row, SentRow, Truncate, Update
 from cdc.core.errors import DivergenceError, RefusedError, TableLostError
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.delta.log import ConflictError, DeltaLog
 from cdc.sinks.lake.table.compact import compact_files
 from cdc.sinks.lake.table.writer import TableWriter
+from tests.support import model
 from tests.support.histories import THINGS
 from tests.support.lake.places import PLACES, PlacedLake, in_folder, place_lake
 from tests.support.lake.tables import APP, apply, by_id, by_key, copy_rows, open_writer, read_by_delta_rs, row, update
+from tests.support.model import UNCHANGED, Change, CommitOrder, Delete, Insert, Key, Row, SentRow, Truncate, Update
 
 COPY: dict[Key, Row] = {(n,): row(n, f"old {n}") for n in range(200)}
 T = THINGS.name

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc.columns.types.arrow_types import arrow_schema
-from cdc.core.change import Change, CommitOrder, Key, Row, Truncate, Update
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Table
 from cdc.sinks.lake import layout
@@ -29,6 +28,7 @@ from tests.support.examples import examples
 from tests.support.histories import THINGS, Sent, histories
 from tests.support.lake.places import PlacedLake, in_folder
 from tests.support.lake.tables import write_copy
+from tests.support.model import Change, CommitOrder, Key, Row, Truncate, Update
 
 BEFORE: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in range(3)}
 COPIED = 5

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from cdc.core.change import CommitOrder, Insert
 from cdc.core.errors import RefusedError
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.table import load
@@ -14,6 +13,7 @@ from cdc.sinks.lake.table.compact import compact_files
 from tests.support.histories import THINGS
 from tests.support.lake.places import in_folder
 from tests.support.lake.tables import apply, copy_rows, open_writer, row
+from tests.support.model import CommitOrder, Insert
 
 
 def test_a_copy_takes_its_place_beside_compaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

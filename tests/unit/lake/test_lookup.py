@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdc.columns.rows.join_fingerprints import join_bits
-from cdc.core.change import CommitOrder, Key, Row, Update
 from cdc.core.position import Lsn
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.sinks.lake import layout
@@ -25,6 +24,7 @@ from cdc.sinks.lake.table.writer import TableWriter
 from tests.support.histories import THINGS, Sent, histories
 from tests.support.lake.places import PlacedLake, in_folder
 from tests.support.lake.tables import apply, copy_rows, open_writer, row, update
+from tests.support.model import CommitOrder, Key, Row, Update
 
 BEFORE: dict[Key, Row] = {(n,): {"id": n, "small": n % 3, "big": None if n == 2 else "x" * (n % 2)} for n in range(4)}
 COLUMNS = ("id", "small", "big")

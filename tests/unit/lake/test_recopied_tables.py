@@ -8,8 +8,7 @@ import pytest
 
 from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.netting.batch import DecodedBatch
-from cdc.columns.netting.transactions import to_columns
-from cdc.core.change import Row
+from cdc.columns.netting.ends import to_columns
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import Column, Kind, Table, TableName
@@ -24,6 +23,7 @@ from cdc.sinks.lake.settings import DeltaSettings
 from cdc.sinks.lake.table.load import prepare_folder
 from tests.support.lake.places import PlacedLake, in_folder
 from tests.support.lake.tables import write_copy
+from tests.support.model import Row
 
 THINGS = Table(TableName("public", "things"), (Column("id", Kind.INTEGER), Column("was", Kind.TEXT)), ("id",))
 OTHER = Table(THINGS.name, (Column("id", Kind.INTEGER), Column("now", Kind.BIGINT)), ("id",))
@@ -35,7 +35,9 @@ def lake(tmp_path: Path) -> PlacedLake:
 
 
 def follower_of(lake: PlacedLake) -> DeltaFollower:
-    follower = DeltaFollower(DeltaSettings(kind="delta", path=lake.path, history_hours=0), lake, lake.indexes / "index")
+    follower = DeltaFollower(
+        DeltaSettings(kind="delta", path=lake.path, retention_hours=0), lake, lake.indexes / "index"
+    )
     follower.prepare([THINGS])
     return follower
 
@@ -89,15 +91,17 @@ def test_a_table_that_stops_while_catching_up_joins_no_cut(lake: PlacedLake) -> 
 
 def test_feed_describes_tables_with_the_columns_of_the_cut(lake: PlacedLake) -> None:
     follower = follow_at_20(lake)
+    stood = follower.position()
+    assert stood is not None
     stop_table(follower)
     commit(follower, 30)
     load(lake, follower, OTHER, 35, {"id": 1, "now": 2})
     follower.tables.adopt(follower.tables.select(Joining))
     commit(follower, 40)
     feed = LakeFeed(None, lake)
-    cuts = feed.cuts_after(feed.require_cut(Position(20, Lsn(20), 20)), 10)
+    cuts = feed.cuts_after(feed.require_cut(stood), 10)
     assert [[table for table, _ in feed.tables(cut)] for cut in cuts] == [[], [OTHER]]
-    assert [*feed.tables(feed.require_cut(Position(20, Lsn(20), 20)))] == [(THINGS, Bookmark(Lsn(10), 4711, 1))]
+    assert [*feed.tables(feed.require_cut(stood))] == [(THINGS, Bookmark(Lsn(10), 4711, 1))]
     assert feed.tables(feed.last_cut()) == [(OTHER, Bookmark(Lsn(35), 4711, 1))]
 
 
@@ -180,7 +184,8 @@ def test_a_lagging_follower_gets_a_joined_table_as_of_its_first_cut(lake: Placed
     follower.prepare([first])
     follower.load(first, [write_copy(lake, first, [{"id": 1, "was": "a"}])], Bookmark(Lsn(5), 4711, 1))
     commit(follower, 20)
-    stands = Position(20, Lsn(20), 20)
+    stands = follower.position()
+    assert stands is not None
     load(lake, follower, THINGS, 25, {"id": 1, "was": "a"})
     follower.tables.adopt(follower.tables.select(Joining))
     commit(follower, 30)

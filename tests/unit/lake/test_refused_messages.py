@@ -8,8 +8,7 @@ import pytest
 
 from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.netting.batch import DecodedBatch, Ranks, TableChanges
-from cdc.columns.netting.transactions import to_columns
-from cdc.core.change import Change, CommitOrder, Truncate, Update
+from cdc.columns.netting.ends import to_columns
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Lsn, Position
 from cdc.core.table_state import Followed, Stopped
@@ -23,6 +22,7 @@ from tests.support.histories import THINGS
 from tests.support.lake.places import PlacedLake, in_folder
 from tests.support.lake.tables import row
 from tests.support.lake.tables_at import bootstrap_follower, rows_in
+from tests.support.model import Change, CommitOrder, Truncate, Update
 
 DECODER = Decoder(THINGS, PLACEHOLDER)
 SPOILED = b"{"

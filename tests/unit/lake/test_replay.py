@@ -10,9 +10,8 @@ from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.netting.batch import DecodedBatch, Ranks, TableChanges
 from cdc.columns.netting.blocked_keys import BlockedKeys
 from cdc.columns.netting.changes import Messages, RefusedMessage
+from cdc.columns.netting.ends import Ends, to_columns
 from cdc.columns.netting.net_changes import NetChanges
-from cdc.columns.netting.transactions import Ends, to_columns
-from cdc.core.change import Change, Key, Row, Truncate
 from cdc.core.position import Lsn
 from cdc.core.refusal import Refusal
 from cdc.core.transaction import TransactionEnd
@@ -21,6 +20,7 @@ from cdc.sinks.lake.metadata.dead_letters import DeadLetter
 from tests.support.debezium import PLACEHOLDER, as_messages, messages
 from tests.support.examples import examples
 from tests.support.histories import THINGS, Sent, histories
+from tests.support.model import Change, Key, Row, Truncate
 from tests.support.model_changes import applied, bits_of
 
 COPY: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": "x" * n} for n in range(3)}

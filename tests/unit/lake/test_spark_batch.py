@@ -8,10 +8,8 @@ from hypothesis import strategies as st
 
 from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.netting.batch import Ranks, TableChanges, TableEffect
+from cdc.columns.netting.ends import Ends, to_columns
 from cdc.columns.netting.net_changes import fold
-from cdc.columns.netting.transactions import Ends, to_columns
-from cdc.core import model
-from cdc.core.change import Change, CommitOrder, Insert, Key, Row
 from cdc.core.position import Lsn
 from cdc.core.transaction import TransactionEnd
 from cdc.log.messages import Stretch
@@ -19,11 +17,13 @@ from cdc.sinks.lake.apply.spark_batch import LargeBatch, MissingChanges, TaskPla
 from cdc.sinks.lake.delta.snapshot import TxnUpdate
 from cdc.sinks.lake.table.commit import apply_effect
 from cdc.sinks.lake.table.writer import TableWriter
+from tests.support import model
 from tests.support.debezium import PLACEHOLDER, as_they_come, messages, topic
 from tests.support.examples import examples
 from tests.support.histories import THINGS, Sent, histories
 from tests.support.lake.places import in_folder
 from tests.support.lake.tables import APP, by_id, copy_rows, open_writer, read_by_delta_rs, row
+from tests.support.model import Change, CommitOrder, Insert, Key, Row
 
 COPY: dict[Key, Row] = {(n,): row(n, f"old {n}") for n in range(3)}
 

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from cdc.core.change import CommitOrder, Delete
 from cdc.sinks.lake.delta import write_rate
 from cdc.sinks.lake.delta.log import DeltaLog
 from cdc.sinks.lake.delta.snapshot import now_ms
@@ -12,6 +11,7 @@ from cdc.sinks.lake.delta.write_rate import WriteRate
 from tests.support.histories import THINGS
 from tests.support.lake.places import in_folder
 from tests.support.lake.tables import apply, copy_rows, open_writer, row, update
+from tests.support.model import CommitOrder, Delete
 
 
 def test_the_write_rate_counts_files_and_bytes_of_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

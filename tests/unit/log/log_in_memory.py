@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from cdc.columns.netting.changes import Messages
-from cdc.core.change import CommitOrder, Insert
 from cdc.core.table import Column, Kind, Table, TableName
 from tests.support.debezium import as_messages, messages
+from tests.support.model import CommitOrder, Insert
 
 POLL_SECONDS = 0.001
 """For how long a read waits where nothing comes."""

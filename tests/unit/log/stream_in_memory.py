@@ -9,17 +9,16 @@ from typing import ClassVar, cast
 import pytest
 from pydantic import SecretStr
 
-from cdc.columns.netting.transactions import Ends, to_columns
+from cdc.columns.netting.ends import Ends, to_columns
 from cdc.connect.settings import SourceSettings
-from cdc.core.change import Row
-from cdc.core.position import Bookmark, Lsn, Offsets, Position
+from cdc.core.position import Bookmark, LogStart, Lsn, Offsets, Position
 from cdc.core.table import Table, TableName
 from cdc.core.transaction import TransactionEnd
 from cdc.log.clients.reader import Reader
 from cdc.log.clients.standing_consumer import StandingConsumer
+from cdc.log.end_reader import EndReader
+from cdc.log.run_reader import NOTHING_APPLIED, ReadRun, RunReader
 from cdc.log.settings import LogSettings
-from cdc.log.transaction_reader import TransactionReader
-from cdc.log.whole_transactions import NOTHING_APPLIED, ReadRun, RunReader
 from cdc.run.copy.resync_queue import ResyncQueue
 from cdc.run.follow import lake_stream, table_joiner
 from cdc.run.follow.lake_stream import LakeStream, LakeStreamConfig, LakeStreamHooks, Readers
@@ -34,6 +33,7 @@ from cdc.sinks.lake.settings import DeltaSettings
 from tests.support.debezium import PLACEHOLDER
 from tests.support.lake.places import PlacedLake
 from tests.support.lake.tables import write_copy
+from tests.support.model import Row
 from tests.unit.log.log_in_memory import LogInMemory, inserts, table
 
 OLD, NEW = table("old"), table("new")
@@ -67,8 +67,14 @@ def ends(*transactions: int) -> Ends:
     )
 
 
-def fake_ends_between(reader: Reader, topic: str, after: Lsn, until: Position) -> Ends:
-    return ends(*(n for n in TRANSACTIONS if after < n <= until.end_offset))
+class FakeEndsAbove:
+    """`EndsAbove` of the log in memory."""
+
+    def __init__(self, reader: Reader, topic: str, lsn: Lsn, log_start: LogStart) -> None:
+        self._lsn = lsn
+
+    def up_to(self, offset: int) -> Ends:
+        return ends(*(n for n in TRANSACTIONS if self._lsn < n <= offset))
 
 
 def use_no_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +82,7 @@ def use_no_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lake_stream, "Reader", nullcontext)
     monkeypatch.setattr(table_joiner, "Reader", nullcontext)
     monkeypatch.setattr(lake_stream, "check_position", lambda *_: None)
-    monkeypatch.setattr(table_joiner, "ends_between", fake_ends_between)
+    monkeypatch.setattr(table_joiner, "EndsAbove", FakeEndsAbove)
 
 
 def follower_of(lake: PlacedLake) -> DeltaFollower:
@@ -123,7 +129,7 @@ class Stream(LakeStream):
         reports = reports or StopReports(lambda text: None, queue)
         super().__init__(
             self.follower,
-            Readers(small, cast("LargeRunReader", None), cast("TransactionReader", NoEnds()), chain),
+            Readers(small, cast("LargeRunReader", None), cast("EndReader", NoEnds()), chain),
             cast("SchemaChanges", NoChanges()),
             LakeStreamConfig(
                 LogSettings(bootstrap="nowhere:9", prefix="p"), DeltaSettings(kind="delta", path=lake.path)

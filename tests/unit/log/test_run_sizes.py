@@ -7,9 +7,9 @@ from typing import NoReturn, cast
 
 import pytest
 
-from cdc.columns.netting.transactions import Ends
+from cdc.columns.netting.ends import Ends
 from cdc.core.position import Offsets
-from cdc.log.whole_transactions import ReadRun, RunTooLargeError
+from cdc.log.run_reader import ReadRun, RunTooLargeError
 from cdc.run.follow.large_runs import LargeRunReader
 from cdc.sinks.lake.apply.spark_batch import MissingChanges
 from cdc.sinks.lake.feed.feed import LakeFeed

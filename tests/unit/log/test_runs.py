@@ -7,12 +7,12 @@ from typing import cast
 import pytest
 
 from cdc.columns.netting.changes import Messages
-from cdc.columns.netting.transactions import Ends, to_columns
+from cdc.columns.netting.ends import Ends, to_columns
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import Lsn
 from cdc.core.transaction import TransactionEnd
 from cdc.log.clients.standing_consumer import StandingConsumer
-from cdc.log.whole_transactions import RunReader, RunTooLargeError
+from cdc.log.run_reader import RunReader, RunTooLargeError
 from tests.support.debezium import PLACEHOLDER
 from tests.unit.log.log_in_memory import LogInMemory, inserts, table
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc.columns.netting.transactions import concat_ends, to_columns
+from cdc.columns.netting.ends import Ends, concat_ends, to_columns
 from cdc.core.position import Lsn
 from cdc.core.table import Table
 from cdc.core.transaction import TransactionEnd
@@ -17,11 +17,11 @@ from tests.unit.log.log_in_memory import inserts
 from tests.unit.log.stream_in_memory import (
     NEW,
     OLD,
+    FakeEndsAbove,
     Interrupted,
     Stream,
     copy,
     copy_old_table,
-    fake_ends_between,
     follower_of,
     use_no_kafka,
 )
@@ -88,7 +88,12 @@ def test_several_tables_catch_up_each_from_its_own_bookmark(lake: PlacedLake) ->
 
 def test_duplicate_end_counts_once(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
     again = to_columns([TransactionEnd(131, 130, Lsn(130), 0, {str(NEW.name): 1})])
-    monkeypatch.setattr(table_joiner, "ends_between", lambda *asked: concat_ends([fake_ends_between(*asked), again]))
+
+    class Twice(FakeEndsAbove):
+        def up_to(self, offset: int) -> Ends:
+            return concat_ends([super().up_to(offset), again])
+
+    monkeypatch.setattr(table_joiner, "EndsAbove", Twice)
     copy_old_table(lake)
     stream = Stream(lake)
     stream.follow(110, 120, 130)

@@ -7,7 +7,7 @@ import pytest
 
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.sinks.percolator.fields import name_fields, searched_fields
-from cdc.sinks.percolator.kinds import check
+from cdc.sinks.percolator.kinds import check_query
 from cdc.sinks.percolator.queries import Queries
 
 ALL: dict[str, Any] = {"match_all": {}}
@@ -28,7 +28,7 @@ FIELDS = ["title", "title.keyword", "price"]
     ],
 )
 def test_a_column_may_have_the_name_of_a_kind(query: Any) -> None:
-    check(query, has_scripts=False)
+    check_query(query, has_scripts=False)
 
 
 @pytest.mark.parametrize(
@@ -46,14 +46,14 @@ def test_a_column_may_have_the_name_of_a_kind(query: Any) -> None:
 )
 def test_a_script_is_found_wherever_it_is(query: Any) -> None:
     with pytest.raises(ValueError, match=r"queries\.scripts"):
-        check(query, has_scripts=False)
-    check(query, has_scripts=True)
+        check_query(query, has_scripts=False)
+    check_query(query, has_scripts=True)
 
 
 @pytest.mark.parametrize("kind", ["hybrid", "neural", "template", "", "_name"])
 def test_a_kind_that_is_not_known_is_refused_by_name(kind: str) -> None:
     with pytest.raises(ValueError, match=rf"^\[{kind}\] is no kind"):
-        check({"bool": {"filter": {kind: {}}}}, has_scripts=True)
+        check_query({"bool": {"filter": {kind: {}}}}, has_scripts=True)
 
 
 def test_all_fields_are_those_that_a_search_finds() -> None:

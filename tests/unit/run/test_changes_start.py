@@ -12,7 +12,7 @@ from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.log.clients import reader
 from cdc.log.clients.reader import Reader, Record
-from cdc.log.transactions import find_covered
+from cdc.log.transaction_topic import find_covered
 from cdc.run.read.changes import Copy, find_start, skip_covered
 from tests.unit.log.test_changes_behind import TOPIC, CountedReader
 

@@ -30,7 +30,7 @@ Sizes = Sequence[tuple[int, int]]
 def cut(number: int) -> Cut:
     """A cut, named by the version of both tables."""
     versions = {str(table.name): number for table in (THINGS, OTHERS)}
-    return Cut(Position(number, Lsn(number), number), number, versions)
+    return Cut(Position(number, Lsn(number), number), number, versions, dict.fromkeys(versions, "id"))
 
 
 @dataclass

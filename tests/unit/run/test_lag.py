@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from cdc.columns.netting.transactions import Ends, to_columns
+from cdc.columns.netting.ends import Ends, to_columns
 from cdc.core.position import Lsn, Position
 from cdc.core.table import TableName
 from cdc.core.transaction import TransactionEnd

@@ -12,7 +12,7 @@ from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.metadata.cuts import Cut, Cuts
 from cdc.views.keeper import ViewKeeper
 
-FIRST = Cut(Position(1, Lsn(10), 1, {}), 0, {})
+FIRST = Cut(Position(1, Lsn(10), 1, {}), 0, {}, {})
 
 
 def cut_at(offset: int) -> Cut:

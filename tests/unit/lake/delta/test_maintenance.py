@@ -10,8 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from cdc.core import model
-from cdc.core.change import CommitOrder, Delete, Key, Row
 from cdc.sinks.lake.delta import checkpoint, retention
 from cdc.sinks.lake.delta.actions import Add, Cdc
 from cdc.sinks.lake.delta.checkpoint import build_checkpoint, take_due_checkpoint, write_checkpoint
@@ -29,10 +27,12 @@ from cdc.sinks.lake.table.maintenance import (
     plan_compaction,
 )
 from cdc.sinks.lake.table.writer import TableWriter
+from tests.support import model
 from tests.support.examples import examples
 from tests.support.histories import THINGS
 from tests.support.lake.places import PLACES, PlacedLake, in_folder, place_lake
 from tests.support.lake.tables import apply, by_id, by_key, copy_rows, open_writer, read_by_delta_rs, row, update
+from tests.support.model import CommitOrder, Delete, Key, Row
 from tests.unit.lake.test_commit import mix_changes
 
 COPY: dict[Key, Row] = {(n,): row(n, f"old {n}") for n in range(300)}

@@ -8,8 +8,6 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 
-from cdc.core import model
-from cdc.core.change import Key, Row
 from cdc.sinks.lake.delta import checkpoint, retention
 from cdc.sinks.lake.delta.actions import Action, Add, CommitInfo, Remove, of_type
 from cdc.sinks.lake.delta.checkpoint import take_due_checkpoint, write_checkpoint
@@ -21,9 +19,11 @@ from cdc.sinks.lake.delta.tombstones import LIVED_MS, Tombstones
 from cdc.sinks.lake.table.compact import compact_files
 from cdc.sinks.lake.table.maintenance import maintain
 from cdc.sinks.lake.table.writer import TableWriter
+from tests.support import model
 from tests.support.histories import THINGS
 from tests.support.lake.places import PLACES, PlacedLake, in_folder, place_lake
 from tests.support.lake.tables import apply, by_id, by_key, copy_rows, open_writer, read_by_delta_rs, row, update
+from tests.support.model import Key, Row
 from tests.unit.lake.test_commit import mix_changes
 
 COPY: dict[Key, Row] = {(n,): row(n, f"old {n}") for n in range(300)}

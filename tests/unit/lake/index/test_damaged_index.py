@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.core import model
-from cdc.core.change import Key, Row
 from cdc.sinks.lake.index import key_index
 from cdc.sinks.lake.index.key_index import KeyIndex
 from cdc.sinks.lake.index.run_files import BLOCK, DamagedRunError
 from cdc.sinks.lake.table.indexed_rows import IndexedRows
+from tests.support import model
 from tests.support.examples import examples
 from tests.support.histories import THINGS
 from tests.support.lake.damage import Damage, back_up, damages
 from tests.support.lake.places import PlacedLake, in_folder
 from tests.support.lake.tables import apply, by_id, copy_rows, open_writer, read_by_delta_rs, row, update
+from tests.support.model import Key, Row
 from tests.unit.lake.index.test_key_index import NOW, all_live, bits, find_entries
 from tests.unit.lake.index.test_key_index import open_index as open_saved_index
 from tests.unit.lake.test_commit import mix_changes

@@ -9,7 +9,7 @@ import obstore
 import pytest
 
 from cdc.columns.netting.batch import DecodedBatch, TableChanges
-from cdc.columns.netting.transactions import to_columns
+from cdc.columns.netting.ends import to_columns
 from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table_state import ACTIVE, Followed, Joining
 from cdc.core.transaction import TransactionEnd

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.columns.netting.transactions import to_columns
+from cdc.columns.netting.ends import to_columns
 from cdc.connect.source.heartbeat import digest_of, heartbeat_table
-from cdc.core.change import CommitOrder, Insert
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import Lsn, Offsets, Position, format_lsn
 from cdc.core.transaction import TransactionEnd
 from cdc.log.clients.standing_consumer import StandingConsumer
-from cdc.log.whole_transactions import RunReader
+from cdc.log.run_reader import RunReader
 from cdc.run.health import heartbeat_chain
 from cdc.run.health.heartbeat_chain import CapturedBeat, HeartbeatChain, check_beats
 from tests.support.debezium import PLACEHOLDER, messages
+from tests.support.model import CommitOrder, Insert
 from tests.unit.log.log_in_memory import LogInMemory
 from tests.unit.log.stream_in_memory import SOURCE
 

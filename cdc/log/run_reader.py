@@ -13,7 +13,7 @@ from cdc.columns.arrays import Integers
 from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.netting.batch import DecodedBatch, Ranks, TableChanges
 from cdc.columns.netting.changes import Decoded, Messages, RefusedMessage
-from cdc.columns.netting.transactions import Ends
+from cdc.columns.netting.ends import Ends
 from cdc.core.errors import RECAPTURE, TopicLostError
 from cdc.core.position import BEFORE_LOG, Offsets
 from cdc.core.table import Table, TableName

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import Lsn
 from cdc.log.clients.reader import Reader, Record
-from cdc.log.transactions import EndsAbove
+from cdc.log.transaction_topic import EndsAbove
 
 
 class Topic:

@@ -149,7 +149,7 @@ class Ends:
 def read_ends(topic: str, offsets: Sequence[int], values: Sequence[bytes | None]) -> Ends:
     """Read messages of the transaction topic, in order; BEGINs are left out.
 
-    Raises UnreadableEvent for the first that is neither a BEGIN nor an END, or whose counts contradict each other.
+    Raises UnreadableEventError for the first that is neither a BEGIN nor an END, or whose counts contradict each other.
     """
     ends: list[tuple[int, _Event]] = []
     for offset, value in zip(offsets, values, strict=True):
@@ -175,21 +175,22 @@ def to_columns(ends: Iterable[TransactionEnd]) -> Ends:
 
 
 def concat_ends(parts: Sequence[Ends]) -> Ends:
-    if len(parts) == 1:
-        return parts[0]
+    """The ENDs of all parts, one part behind the other."""
+    if len(parts) < 2:
+        return parts[0] if parts else to_columns(())
     codes: dict[str, int] = {}
     starts = np.cumsum([0, *map(len, parts)])
     # each part has its own numbers for the tables
     tables = [np.array([codes.setdefault(name, len(codes)) for name in part.tables], np.int64) for part in parts]
     return Ends(
-        _concatenate([part.offset for part in parts]),
-        _concatenate([part.tx_id for part in parts]),
-        _concatenate([part.lsn for part in parts]),
-        _concatenate([part.committed_ms for part in parts]),
-        _concatenate([part.changes for part in parts]),
-        _concatenate([part.end + start for part, start in zip(parts, starts, strict=False)]),
-        _concatenate([own[part.table] for part, own in zip(parts, tables, strict=True)]),
-        _concatenate([part.counted for part in parts]),
+        np.concatenate([part.offset for part in parts]),
+        np.concatenate([part.tx_id for part in parts]),
+        np.concatenate([part.lsn for part in parts]),
+        np.concatenate([part.committed_ms for part in parts]),
+        np.concatenate([part.changes for part in parts]),
+        np.concatenate([part.end + start for part, start in zip(parts, starts, strict=False)]),
+        np.concatenate([own[part.table] for part, own in zip(parts, tables, strict=True)]),
+        np.concatenate([part.counted for part in parts]),
         tuple(codes),
     )
 
@@ -256,7 +257,3 @@ def _to_ends(rows: Sequence[tuple[int, ...]], counts: Sequence[tuple[int, str, i
     named = [(row, codes.setdefault(name, len(codes)), count) for row, name, count in counts]
     end, table, counted = np.array(named, np.int64).reshape(-1, 3).T.copy()
     return Ends(offset, tx_id, lsn, committed_ms, changes, end, table, counted, tuple(codes))
-
-
-def _concatenate(parts: Sequence[Integers]) -> Integers:
-    return np.concatenate(parts) if parts else np.empty(0, np.int64)

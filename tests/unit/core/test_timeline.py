@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc.core.errors import HistoryLostError
-from cdc.core.history import History, parse_timeline_history
 from cdc.core.position import Bookmark, Lsn
+from cdc.core.timeline import SourceTimeline, parse_timeline_history
 
 CLUSTER = 7
 FILE = """# restored twice
@@ -22,7 +22,7 @@ def test_a_timeline_history_file() -> None:
 
 @given(st.integers(1, 50), st.integers(1, 50), st.integers(1, 50))
 def test_only_commits_before_the_switch_are_in_the_past(mark: int, switch: int, end: int) -> None:
-    past = History(CLUSTER, 2, Lsn(max(end, switch)), {1: Lsn(switch)})
+    past = SourceTimeline(CLUSTER, 2, Lsn(max(end, switch)), {1: Lsn(switch)})
     assert past.contains(Bookmark(Lsn(mark), CLUSTER, 1)) == (mark <= switch)
     assert past.contains(Bookmark(Lsn(mark), CLUSTER, 2)) == (mark <= past.end)
     assert not past.contains(Bookmark(Lsn(mark), CLUSTER, 3))
@@ -31,9 +31,9 @@ def test_only_commits_before_the_switch_are_in_the_past(mark: int, switch: int, 
 
 def test_another_cluster_is_named() -> None:
     with pytest.raises(HistoryLostError, match=r"the source is cluster 7, public\.a was copied from 8"):
-        History(CLUSTER, 1, Lsn(9)).check(Bookmark(Lsn(1), 8, 1), "public.a")
+        SourceTimeline(CLUSTER, 1, Lsn(9)).check(Bookmark(Lsn(1), 8, 1), "public.a")
 
 
 def test_a_source_that_was_set_back_is_named() -> None:
     with pytest.raises(HistoryLostError, match=r"public\.a is at 0/9 of timeline 1.*restored or failed over"):
-        History(CLUSTER, 2, Lsn(9), {1: Lsn(8)}).check(Bookmark(Lsn(9), CLUSTER, 1), "public.a")
+        SourceTimeline(CLUSTER, 2, Lsn(9), {1: Lsn(8)}).check(Bookmark(Lsn(9), CLUSTER, 1), "public.a")

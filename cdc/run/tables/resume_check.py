@@ -6,7 +6,7 @@ from cdc.connect.source import connection as source
 from cdc.core.errors import HistoryLostError, UnreachableError
 from cdc.core.position import Bookmark, Position
 from cdc.log.names import transaction_topic
-from cdc.log.transactions import check_position
+from cdc.log.transaction_topic import check_position
 from cdc.run.health.continuity import check_continuity
 from cdc.run.pipeline import Pipeline
 from cdc.sinks.lake.follower import DeltaFollower
@@ -32,7 +32,7 @@ def check_log(pipeline: Pipeline) -> None:
         check_position(reader, transaction_topic(pipeline.settings.log.prefix), position)
 
 
-def check_history(pipeline: Pipeline) -> None:
+def check_timeline(pipeline: Pipeline) -> None:
     """Raise HistoryLostError when the source is another cluster, was set back, or cannot be captured further.
 
     A bookmark knows its timeline. The position does not, so it is only compared with the source's end.
@@ -41,7 +41,7 @@ def check_history(pipeline: Pipeline) -> None:
     bookmarks, position = lake.bookmarks(), lake.position()
     if not bookmarks:
         return
-    past = source.read_history(pipeline.settings.source)
+    past = source.read_timeline(pipeline.settings.source)
     # every one: tables may have been copied before and after a switch of the source
     for name, bookmark in bookmarks.items():
         past.check(bookmark, str(name))

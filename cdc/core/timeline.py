@@ -10,7 +10,7 @@ REMEDY = f"{RECAPTURE}, since what the followers hold is not this source's past"
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class SourceTimeline:
     """A source's cluster, its timeline, the LSN at which each earlier timeline ended, and its current LSN.
 
     A restored or promoted server starts a new timeline at the LSN where it leaves the old one. Later writes of the old

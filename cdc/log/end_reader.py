@@ -2,12 +2,12 @@
 
 from typing import Final
 
-from cdc.columns.netting.transactions import Ends, concat_ends
+from cdc.columns.netting.ends import Ends, concat_ends
 from cdc.core.position import FIRST_LOG, Position
 from cdc.core.waiting import Deadline
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.names import transaction_topic
-from cdc.log.transactions import AT_A_TIME, added_partitions_error, parse_ends
+from cdc.log.transaction_topic import AT_A_TIME, added_partitions_error, parse_ends
 
 BEGIN: Final = b'{"status":"BEGIN"'
 """The first bytes of every second message of the transaction topic, which need not be parsed."""
@@ -15,7 +15,7 @@ ALONE_SECONDS: Final = 10.0
 """How often to check that the topic still has one partition."""
 
 
-class TransactionReader:
+class EndReader:
     """Reads the transaction topic from some offset on, once."""
 
     def __init__(self, consumer: StandingConsumer, prefix: str) -> None:

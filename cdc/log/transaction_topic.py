@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
-from cdc.columns.netting.transactions import Ends, UnreadableEventError, concat_ends, parse_confirmed_lsn, read_ends
+from cdc.columns.netting.ends import Ends, UnreadableEventError, concat_ends, parse_confirmed_lsn, read_ends
 from cdc.core.errors import RECAPTURE, HistoryLostError, PreconditionError
 from cdc.core.position import FIRST_LOG, LogStart, Lsn, Position, format_lsn
 from cdc.core.transaction import TransactionEnd
-from cdc.log.clients.reader import Reader
+from cdc.log.clients.reader import Reader, read_span
 
 AT_A_TIME: Final = 20_000
 """Messages in memory at a time, before they become columns, which take a tenth of the memory."""
@@ -29,7 +29,7 @@ def parse_ends(topic: str, offsets: Sequence[int], values: Sequence[bytes | None
 def read_ends_between(reader: Reader, topic: str, start: int, stop: int, log_start: LogStart = FIRST_LOG) -> Ends:
     """The ENDs at the offsets start ≤ offset < stop of the count that begins at `log_start`.
 
-    Raises as `ends_of` and `Reader.read` do.
+    Raises as `parse_ends` and `Reader.read` do.
     """
     records = reader.read(topic, 0, log_start.to_topic_offset(start), log_start.to_topic_offset(stop))
     found: list[Ends] = []
@@ -43,7 +43,7 @@ def log_bounds(reader: Reader, topic: str, log_start: LogStart = FIRST_LOG) -> t
 
     Both are END offsets of positions.
     """
-    first, end = reader.beginning([topic])[topic].get(0, 0), reader.end([topic])[topic].get(0, 0)
+    first, end = read_span(reader, topic)
     # older messages belong to an earlier capture
     first = max(first, log_start.topic_offset)
     return log_start.to_end_offset(first), log_start.to_end_offset(max(first, end))
@@ -51,7 +51,7 @@ def log_bounds(reader: Reader, topic: str, log_start: LogStart = FIRST_LOG) -> t
 
 def last_end(reader: Reader, topic: str) -> TransactionEnd | None:
     """Read the newest END; None if there is none among the last messages."""
-    first, end = reader.beginning([topic])[topic].get(0, 0), reader.end([topic])[topic].get(0, 0)
+    first, end = read_span(reader, topic)
     ends = read_ends_between(reader, topic, max(first, end - LAST_MESSAGES), end)
     return ends.last if len(ends) else None
 
@@ -91,14 +91,6 @@ def added_partitions_error(topic: str, partitions: int) -> HistoryLostError:
     )
 
 
-def ends_between(reader: Reader, topic: str, after: Lsn, until: Position) -> Ends:
-    """Read the ENDs of commits above `after`, up to and including the one of `until`.
-
-    Raises HistoryLostError when the topic no longer has the first of them.
-    """
-    return EndsAbove(reader, topic, after, until.log_start).up_to(until.end_offset)
-
-
 def has_confirmed(reader: Reader, topic: str, lsn: Lsn, log_start: LogStart) -> bool | None:
     """Is there a commit at this LSN, or a BEGIN that confirmed this LSN?
 
@@ -123,9 +115,9 @@ def has_confirmed(reader: Reader, topic: str, lsn: Lsn, log_start: LogStart) -> 
 
 def find_covered(reader: Reader, topic: str, start: int, lsn: Lsn) -> frozenset[int]:
     """The ids of the transactions with an END from the topic's offset `start` on that committed at or below `lsn`."""
-    bounds = reader.beginning([topic])[topic].get(0, 0), reader.end([topic])[topic].get(0, 0)
+    first, end = read_span(reader, topic)
     found = set[int]()
-    for record in reader.read(topic, 0, max(start, bounds[0]), bounds[1]):
+    for record in reader.read(topic, 0, max(start, first), end):
         ends = parse_ends(topic, [record.offset], [record.value])
         if len(ends) and ends.last.lsn > lsn:
             # commits are in the order of their LSNs

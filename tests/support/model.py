@@ -1,6 +1,9 @@
-"""A change of one row: a frozen type for each operation; values that Postgres leaves out are a type, too."""
+"""The model of a table, which every follower is compared with: rows and changes in, rows out.
 
-from collections.abc import Mapping
+A change of one row is a frozen type for each operation; a value that Postgres leaves out is a type, too.
+"""
+
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -73,3 +76,30 @@ class Truncate:
 
 
 Change = Insert | Update | Delete | Truncate
+Rows = Mapping[Key, Row]
+
+
+def apply(rows: Rows, changes: Iterable[Change]) -> dict[Key, Row]:
+    """Apply the changes of whole transactions to one table's rows, in order."""
+    after: dict[Key, Row] = dict(rows)
+    # the old rows of key updates, by new key: an update of a key is a Delete and an Insert, in this order
+    moving: dict[Key, Row] = {}
+    for change in changes:
+        match change:
+            case Insert(key=key, row=row, moved_from=old):
+                # a plain insert sends every value; only a key update leaves some in the row under its old key
+                after[key] = _merge_sent({} if old is None else moving.pop(key, {}), row)
+            case Update(key=key, row=row):
+                after[key] = _merge_sent(after.get(key, {}), row)
+            case Delete(key=key, moved_to=new):
+                gone = after.pop(key, {})
+                if new is not None:
+                    # for the Insert of the new key, which comes next: it takes its unsent values from this row
+                    moving[new] = gone
+            case Truncate():
+                after.clear()
+    return after
+
+
+def _merge_sent(older: Row, row: SentRow) -> Row:
+    return {name: older.get(name) if value is UNCHANGED else value for name, value in row.items()}

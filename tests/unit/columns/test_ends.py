@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.columns.netting.transactions import (
+from cdc.columns.netting.ends import (
     Ends,
     UnreadableEventError,
     concat_ends,
