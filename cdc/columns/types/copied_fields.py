@@ -1,4 +1,4 @@
-"""Columns of a block of a binary COPY, as `cdc/snapshots/binary_copy.py` parses it, and Arrow arrays of their bytes."""
+"""Columns of a block of a binary COPY, as `snapshots/binary_copy.py` parses it, and Arrow arrays of their bytes."""
 
 from dataclasses import dataclass
 from typing import Any
