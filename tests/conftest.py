@@ -15,7 +15,8 @@ from tests.support.further import deselect_further, pytest_addoption, pytest_ter
 from tests.support.object_store_fixture import s3_server
 from tests.support.pipelines import left, make_pipeline, make_shared_pipeline, quicker
 from tests.support.quick_spark import QUICK
-from tests.support.scheduling import pytest_xdist_make_scheduler
+from tests.support.removal import removal
+from tests.support.scheduling import order_files, pytest_xdist_make_scheduler
 from tests.support.servers_fixture import kafka_bootstrap, own_servers, pytest_unconfigure, search_url, servers
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ __all__ = [
     "pytest_unconfigure",
     "pytest_xdist_make_scheduler",
     "quicker",
+    "removal",
     "s3_server",
     "search_url",
     "servers",
@@ -64,7 +66,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark every test by what it asks for, so that `-m "not spark and not servers"` are those that take seconds.
 
-    The files that may take longest come first: of two workers, neither waits for the other at the end.
+    Files come in the order of `order_files`.
     """
     here = Path(__file__).parent
     for item in items:
@@ -77,7 +79,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     patience = dict[Path, float]()
     for item in items:
         patience[item.path] = max(patience.get(item.path, 0), _patience(item))
-    items.sort(key=lambda item: patience[item.path], reverse=True)
+    places = {path: place for place, path in enumerate(order_files(patience))}
+    items.sort(key=lambda item: places[item.path])
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:

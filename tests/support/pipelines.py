@@ -16,9 +16,8 @@ from psycopg import sql
 from cdc.config.file import load
 from cdc.config.init import template
 from cdc.config.settings import PipelineSettings
-from cdc.connect.capture.connect_client import ConnectClient
+from tests.support.removal import Remove, Traces
 from tests.support.servers_fixture import Servers
-from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,6 +38,11 @@ class Pipeline:
     @property
     def settings(self) -> PipelineSettings:
         return load(self.config, {**os.environ, **self.environ})
+
+    @property
+    def traces(self) -> Traces:
+        found = self.settings
+        return Traces(found.connect.url, found.connect.connector, found.source.dbname)
 
     def opened(self, spark: "SparkSession | StartSpark | None" = None) -> "OpenedPipeline":
         """The pipeline as jobs take it, with nothing opened yet."""
@@ -97,21 +101,23 @@ def expect_no_kafka(patched: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def make_pipeline(servers: Servers, tmp_path: Path, quicker: None) -> Iterator[MakePipeline]:
-    """Makes pipelines on databases of their own; takes connector, slot and database away afterwards.
+def make_pipeline(servers: Servers, tmp_path: Path, quicker: None, removal: Remove) -> Iterator[MakePipeline]:
+    """Makes pipelines on databases of their own; connector, slot and database are taken away afterwards.
 
     `dbname`: what a database's name ends with, `made_with`: further words of its CREATE DATABASE. `lake_only`: nothing
     follows the lake, which saves half of the time where only the capture matters. `beside`: a pipeline on whose
     database it is. `folder_name`: what its folder's name ends with, by default something with a blank.
     """
-    with pipelines(servers, tmp_path) as make:
+    with pipelines(servers, tmp_path, removal) as make:
         yield make
 
 
 @pytest.fixture(scope="module")
-def make_shared_pipeline(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakePipeline]:
+def make_shared_pipeline(
+    servers: Servers, tmp_path_factory: pytest.TempPathFactory, removal: Remove
+) -> Iterator[MakePipeline]:
     """Makes pipelines for several tests of a module, which ask for `quicker` as well."""
-    with pipelines(servers, tmp_path_factory.mktemp("shared")) as make:
+    with pipelines(servers, tmp_path_factory.mktemp("shared"), removal) as make:
         yield make
 
 
@@ -122,8 +128,8 @@ def left() -> list[Pipeline]:
 
 
 @contextmanager
-def pipelines(servers: Servers, folder: Path) -> Iterator[MakePipeline]:
-    """Makes pipelines below the folder, and takes them away at the end."""
+def pipelines(servers: Servers, folder: Path, remove: Remove) -> Iterator[MakePipeline]:
+    """Makes pipelines below the folder, and has their traces removed at the end."""
     made: list[Pipeline] = []
 
     def make(
@@ -154,13 +160,9 @@ def pipelines(servers: Servers, folder: Path) -> Iterator[MakePipeline]:
     try:
         yield make
     finally:
-        # all connectors before the first database is dropped
         for pipeline in made:
-            with ConnectClient(pipeline.settings.connect.url) as client:
-                client.delete(pipeline.settings.connect.connector)
             pipeline.connection.close()
-        for database in {pipeline.settings.source.dbname for pipeline in made}:
-            _drop_database(servers, database)
+        remove(servers, [pipeline.traces for pipeline in made])
 
 
 def without_followers(text: str, *names: str) -> str:
@@ -169,12 +171,3 @@ def without_followers(text: str, *names: str) -> str:
         text, count = re.subn(rf"^  {name}:.*\n(?:    .*\n|\s*\n)*", "", text, flags=re.MULTILINE)
         assert count == 1
     return text
-
-
-def _drop_database(servers: Servers, database: str) -> None:
-    with servers.connect() as admin:
-        busy = "SELECT count(*) FROM pg_replication_slots WHERE database = %s AND active"
-        until(lambda: admin.execute(busy, (database,)).fetchone() == (0,), "nobody reads from the slots")
-        drop = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = %s"
-        admin.execute(drop, (database,))
-        admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(database)))

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from cdc.local.state_dir import Home
+from tests.support.removal import Remove, remove_traces
 from tests.support.servers_fixture import Servers, of_home, remove
 
 
@@ -12,6 +13,12 @@ from tests.support.servers_fixture import Servers, of_home, remove
 def servers(own_servers: Servers) -> Servers:
     """Parts of this room's own. Its tests run in one process, one after another (`tests/support/scheduling.py`)."""
     return own_servers
+
+
+@pytest.fixture(scope="session")
+def removal() -> Remove:
+    """Takes away at once: the next test may stop the parts."""
+    return remove_traces
 
 
 @pytest.fixture(scope="session")
