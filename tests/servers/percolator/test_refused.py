@@ -9,8 +9,8 @@ import pytest
 
 from cdc.core.errors import UnreachableError
 from cdc.sinks.percolator import search
-from tests.servers.faulty_node import Faulty
 from tests.servers.percolator.play import LISTINGS, SEARCHES, Scene, listing, make_scene, saved, scene
+from tests.servers.search.faulty_node import Faulty
 from tests.support.model import Key, Row
 
 __all__ = ["make_scene", "scene"]

@@ -24,7 +24,7 @@ from cdc.views.refresh.needed import find_needed_rows
 from cdc.views.refresh.touched import TouchedKeys, find_touched_keys
 from tests.support.views.grammar import TABLES, Grammar, RandomStatement
 from tests.support.views.rows_as_text import name_value, read_values
-from tests.unit.views.test_refresh import MemoryTable
+from tests.unit.views.refresh.test_refresh import MemoryTable
 
 Rows = Mapping[TableName, pa.Table]
 BEFORE, AFTER, SHUFFLED, SOME = range(4)

@@ -15,8 +15,8 @@ from cdc.run.tables.preflight import find_taken_names
 from tests.support.lake.places import in_folder
 from tests.support.lake.tracked import NAME, TrackedLake
 from tests.unit.config.test_settings import made
-from tests.unit.lake.test_history_shapes import NEW_EPOCH
-from tests.unit.lake.test_history_stops import put_back
+from tests.unit.lake.history.test_history_shapes import NEW_EPOCH
+from tests.unit.lake.history.test_history_stops import put_back
 
 OLD = "SELECT id, small FROM things_history"
 BOTH = "SELECT id, CAST(small AS STRING) AS small FROM things_history UNION ALL SELECT id, small FROM things_history_2"

@@ -26,7 +26,7 @@ from cdc.views.statement.entrance.functions import (
 )
 from cdc.views.statement.entrance.nodes import KNOWN
 from cdc.views.statement.parsing import parse_query
-from tests.unit.views.test_refresh import table
+from tests.unit.views.refresh.test_refresh import table
 
 AT = table("at", id=Kind.INTEGER, at=Kind.TIMESTAMPTZ, d=Kind.DATE, t=Kind.TEXT)
 A = table("a", id=Kind.INTEGER, x=Kind.INTEGER, t=Kind.TEXT, f=Kind.DOUBLE, m=Kind.NUMERIC)

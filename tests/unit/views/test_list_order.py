@@ -9,7 +9,7 @@ from cdc.core.table import Column, Kind, Table, TableName
 from cdc.views.refresh.sorted_lists import sort_lists
 from cdc.views.statement.list_order import ELEMENT, ListPath, find_unordered_lists
 from cdc.views.statement.parsing import parse_statement
-from tests.unit.views.test_refresh import TABLES
+from tests.unit.views.refresh.test_refresh import TABLES
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from cdc.views.refresh.rows import Tables
 from cdc.views.statement.dialect.statements import DuckStatement
 from tests.support.views.kept import KeptWithoutSpark
 from tests.support.views.sales import CUSTOMERS
-from tests.unit.views.test_refresh import MemoryTable
+from tests.unit.views.refresh.test_refresh import MemoryTable
 
 EVENTS = Table(TableName("public", "events"), (Column("Id", Kind.INTEGER), Column("at", Kind.TIMESTAMPTZ)), ("Id",))
 VIEW = Table(TableName("v", "v"), (Column("theId", Kind.INTEGER),), ("theId",))

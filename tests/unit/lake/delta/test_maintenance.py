@@ -30,10 +30,10 @@ from cdc.sinks.lake.table.writer import TableWriter
 from tests.support import model
 from tests.support.examples import examples
 from tests.support.histories import THINGS
+from tests.support.lake.mixed_changes import mix_changes
 from tests.support.lake.places import PLACES, PlacedLake, in_folder, place_lake
 from tests.support.lake.tables import apply, by_id, by_key, copy_rows, open_writer, read_by_delta_rs, row, update
 from tests.support.model import CommitOrder, Delete, Key, Row
-from tests.unit.lake.test_commit import mix_changes
 
 COPY: dict[Key, Row] = {(n,): row(n, f"old {n}") for n in range(300)}
 

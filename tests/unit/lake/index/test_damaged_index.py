@@ -19,12 +19,12 @@ from tests.support import model
 from tests.support.examples import examples
 from tests.support.histories import THINGS
 from tests.support.lake.damage import Damage, back_up, damages
+from tests.support.lake.mixed_changes import mix_changes
 from tests.support.lake.places import PlacedLake, in_folder
 from tests.support.lake.tables import apply, by_id, copy_rows, open_writer, read_by_delta_rs, row, update
 from tests.support.model import Key, Row
 from tests.unit.lake.index.test_key_index import NOW, all_live, bits, find_entries
 from tests.unit.lake.index.test_key_index import open_index as open_saved_index
-from tests.unit.lake.test_commit import mix_changes
 
 KEYS = range(150)
 COPY: dict[Key, Row] = {(n,): row(n, f"old {n}") for n in KEYS}

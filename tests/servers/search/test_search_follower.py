@@ -24,8 +24,8 @@ from cdc.sinks.search.follower import SearchFollower
 from cdc.sinks.search.settings import SearchSettings
 from tests.contract.fed import changed, copy_of, copy_of_frame, keyed
 from tests.contract.followers import OTHERS, bookmark
-from tests.servers.faulty_node import Faulty, items
-from tests.servers.search_play import MARK, ROWS, at, follower, hits, name, one, reason, started, written
+from tests.servers.search.faulty_node import Faulty, items
+from tests.servers.search.play import MARK, ROWS, at, follower, hits, name, one, reason, started, written
 from tests.support.every_kind import EVERY_KIND, every_kind_rows
 from tests.support.histories import THINGS
 from tests.support.model import Key, Row

@@ -1,8 +1,7 @@
 """Batches written without a join end as the model says, whatever else happened to the table."""
 
-import random
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -18,9 +17,10 @@ from cdc.sinks.lake.table.compact import compact_files
 from cdc.sinks.lake.table.writer import TableWriter
 from tests.support import model
 from tests.support.histories import THINGS
+from tests.support.lake.mixed_changes import mix_changes
 from tests.support.lake.places import PLACES, PlacedLake, in_folder, place_lake
 from tests.support.lake.tables import APP, apply, by_id, by_key, copy_rows, open_writer, read_by_delta_rs, row, update
-from tests.support.model import UNCHANGED, Change, CommitOrder, Delete, Insert, Key, Row, SentRow, Truncate, Update
+from tests.support.model import UNCHANGED, CommitOrder, Delete, Insert, Key, Row, Truncate, Update
 
 COPY: dict[Key, Row] = {(n,): row(n, f"old {n}") for n in range(200)}
 T = THINGS.name
@@ -39,30 +39,6 @@ def folder_lake(tmp_path: Path) -> PlacedLake:
     made = in_folder(tmp_path)
     copy_rows(made, THINGS, list(COPY.values()), files=3)
     return made
-
-
-def mix_changes(seed: int, rank: int, rows: Mapping[Key, Row]) -> list[Change]:
-    """A transaction with all kinds of changes, unsent values and changed keys included."""
-    chance, changes = random.Random(seed * 1000 + rank), list[Change]()
-    keys, fresh = sorted(rows), 1000 * rank
-    for key in chance.sample(keys, min(len(keys), 30)):
-        here, small = CommitOrder(rank, len(changes) + 1), rank
-        match chance.choice(["update", "unsent", "delete", "move", "insert"]):
-            case "update":
-                changes.append(Update(T, here, key, {"id": key[0], "small": small, "big": f"at {rank}"}))
-            case "unsent":
-                changes.append(Update(T, here, key, {"id": key[0], "small": small, "big": UNCHANGED}))
-            case "delete":
-                changes.append(Delete(T, here, key))
-            case "move":
-                fresh += 1
-                changes.append(Delete(T, here, key, (fresh,)))
-                moved: SentRow = {"id": fresh, "small": small, "big": UNCHANGED}
-                changes.append(Insert(T, CommitOrder(rank, here.total_order + 1), (fresh,), moved, key))
-            case "insert":
-                fresh += 1
-                changes.append(Insert(T, here, (fresh,), row(fresh, "new")))
-    return changes
 
 
 def play(lake: PlacedLake, batches: int, between: Callable[[int], None] = lambda _: None) -> dict[Key, Row]:

@@ -24,8 +24,8 @@ from cdc.sinks.search.indexes import Indexes
 from tests.contract.fed import changed, copy_of, keyed
 from tests.contract.followers import OTHERS, bookmark
 from tests.contract.search_harness import positions_refused
-from tests.servers.faulty_node import Faulty
-from tests.servers.search_play import MARK, ROWS, at, follower, hits, name, one, reason, started, written
+from tests.servers.search.faulty_node import Faulty
+from tests.servers.search.play import MARK, ROWS, at, follower, hits, name, one, reason, started, written
 from tests.support.histories import THINGS
 from tests.support.model import Row
 
