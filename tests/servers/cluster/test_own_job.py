@@ -25,10 +25,13 @@ Clicks = Counter[tuple[datetime, str]]
 
 def click(pipeline: Pipeline, numbers: range, counts: Clicks) -> None:
     """Clicks of ten seconds each, all in order of time; some are corrected or taken back later."""
-    for number in numbers:
-        at, page = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=10 * number), PAGES[number % 3]
-        pipeline.connection.execute("INSERT INTO clicks VALUES (%s, %s, %s, %s)", (number, at, page, "x" * 5000))
-        counts[at.replace(second=0, tzinfo=None), page] += 1
+    clicks = [
+        (number, datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=10 * number), PAGES[number % 3], "x" * 5000)
+        for number in numbers
+    ]
+    with pipeline.connection.transaction(), pipeline.connection.cursor() as cursor:
+        cursor.executemany("INSERT INTO clicks VALUES (%s, %s, %s, %s)", clicks)
+    counts.update((at.replace(second=0, tzinfo=None), page) for _, at, page, _ in clicks)
     pipeline.run("UPDATE clicks SET page = 'none' WHERE id % 7 = 1", "DELETE FROM clicks WHERE id % 11 = 5")
 
 
