@@ -31,14 +31,14 @@ def order_files(patience: Mapping[Path, float]) -> list[Path]:
     """Files in the order in which they are dealt out, by how many seconds their tests may take.
 
     Those that may take longest come first: of two processes, neither waits for the other at the end. Those without
-    servers (0 seconds) take processor time only: most of them run between the others, which wait for servers. The last
-    quarter is what the processes even out with at the end.
+    servers (0 seconds) take processor time only: half of them run between the others, which wait for servers. The other
+    half is what the processes even out with at the end.
     """
     waiting = sorted(filter(patience.__getitem__, patience), key=patience.__getitem__, reverse=True)
     busy = [file for file in patience if not patience[file]]
     if not waiting:
         return busy
-    early = len(busy) * 3 // 4
+    early = len(busy) // 2
     borders = [early * number // len(waiting) for number in range(len(waiting) + 1)]
     between = (busy[begin:end] for begin, end in pairwise(borders))
     return [*chain.from_iterable((file, *others) for file, others in zip(waiting, between, strict=True)), *busy[early:]]
