@@ -17,7 +17,14 @@ from tests.support.pipelines import left, make_pipeline, make_shared_pipeline, q
 from tests.support.quick_spark import QUICK
 from tests.support.removal import removal
 from tests.support.scheduling import order_files, pytest_xdist_make_scheduler
-from tests.support.servers_fixture import kafka_bootstrap, own_servers, pytest_unconfigure, search_url, servers
+from tests.support.servers_fixture import (
+    kafka_bootstrap,
+    own_servers,
+    pytest_sessionfinish,
+    pytest_unconfigure,
+    search_url,
+    servers,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,6 +38,7 @@ __all__ = [
     "make_shared_pipeline",
     "own_servers",
     "pytest_addoption",
+    "pytest_sessionfinish",
     "pytest_terminal_summary",
     "pytest_testnodedown",
     "pytest_unconfigure",

@@ -88,10 +88,33 @@ def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     return Home((own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "parts" / ".cdc")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
+    """Keep the run's folder, which pytest gives up here, from other runs: in it are records of parts that still run."""
+    yield
+    if home := _parts_to_end(session.config):
+        _lock(home).touch()
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     """The process that others have worked for, or the only one, ends the shared parts when all tests are done."""
-    if "PYTEST_XDIST_WORKER" not in os.environ and (factory := getattr(config, "_tmp_path_factory", None)):
-        remove(shared_home(factory))
+    if home := _parts_to_end(config):
+        remove(home)
+        _lock(home).unlink(missing_ok=True)
+
+
+def _parts_to_end(config: pytest.Config) -> Home | None:
+    """The home of the shared parts, if there are any, and it is this process that ends them."""
+    factory = getattr(config, "_tmp_path_factory", None)
+    if "PYTEST_XDIST_WORKER" in os.environ or factory is None:
+        return None
+    home = shared_home(factory)
+    return home if home.path.exists() else None
+
+
+def _lock(home: Home) -> Path:
+    """Whose folder has this file, none of pytest's later runs deletes: `shared_home` lies two below it."""
+    return home.path.parents[1] / ".lock"
 
 
 def remove(home: Home) -> None:
