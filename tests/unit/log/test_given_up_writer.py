@@ -20,7 +20,8 @@ def test_a_writer_that_cannot_be_opened_hangs_up(monkeypatch: pytest.MonkeyPatch
             TransactionalWriter(log, "p")
         called, _ = silent.accept()
         with called:
-            called.settimeout(10)
+            # a producer that lives on hangs up, too, but after 10 s, to call again
+            called.settimeout(5)
             while called.recv(4096):
                 pass
         assert noted.value.__traceback__
