@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -80,6 +80,15 @@ class ProcessStreams:
         # without a stream behind the lake in this process, recent changes would be kept for nobody
         self._recent = ChangeCache() if set(names) - {self._lake} else ChangeCache(0)
 
+    def take_over(self, names: Sequence[str]) -> None:
+        """Take these followers over, and say so: of two processes, the one that says it later goes on."""
+        for name in names:
+            # of one that fails, the stream tries it again, and says what is wrong
+            with suppress(CdcError):
+                if name in self._fed:
+                    self._fed[name].take_over()
+        self._say(f"following: {', '.join(names)}")
+
     def resync(self, names: Collection[TableName]) -> ResyncResult:
         """Copy tables beside the streams."""
         # in a thread of its own, and by what the lake has now
@@ -140,7 +149,12 @@ class ProcessStreams:
         held.callback(follower.close)
         # one filler for all tries: it remembers which copies have just failed
         filler = TableFiller(name, follower, feed, self._say)
-        return lambda: FeedStream(follower, feed, filler, self._recent, hooks, self._poll_seconds)
+
+        def start() -> Stream:
+            follower.take_over()
+            return FeedStream(follower, feed, filler, self._recent, hooks, self._poll_seconds)
+
+        return start
 
     def _lake_stream(self, done: StopEvent, held: ExitStack) -> SparkStream:
         pipeline, s = self._pipeline, self._pipeline.settings
