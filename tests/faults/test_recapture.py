@@ -354,9 +354,13 @@ def count_documents(pipeline: Pipeline) -> int:
 
 
 def test_slot_moved_during_follow_ends_it(pipeline: Pipeline, spark: SparkSession) -> None:
-    with holding_restart_lsn(pipeline), started(pipeline, spark, *pipeline.settings.followers) as running:
+    with started(pipeline, spark, *pipeline.settings.followers) as running:
         running.wait_for("following")
-        move_slot(pipeline)
+        with holding_restart_lsn(pipeline):
+            # what is held is at or below the log's end from here on
+            pipeline.run(INSERT_OTHER)
+            running.wait_for("lake: ")
+            move_slot(pipeline)
         running.join()
     assert isinstance(running.failure, HistoryLostError)
     assert "no commit of the log" in str(running.failure)
@@ -367,7 +371,10 @@ def test_slot_moved_during_follow_ends_it(pipeline: Pipeline, spark: SparkSessio
 
 @contextmanager
 def holding_restart_lsn(pipeline: Pipeline) -> Iterator[None]:
-    """An open transaction keeps the slot's restart_lsn; else Debezium refuses to start when a moved slot moves that."""
+    """An open transaction keeps the slot's restart_lsn; else Debezium refuses to start when a moved slot moves that.
+
+    Whoever makes a slot on this server waits meanwhile.
+    """
     with source.open_connection(pipeline.settings.source) as connection:
         connection.execute("BEGIN")
         connection.execute("SELECT pg_logical_emit_message(true, 'held', '')")
