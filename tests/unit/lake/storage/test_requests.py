@@ -3,7 +3,8 @@
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import obstore
@@ -11,10 +12,13 @@ import pytest
 
 from cdc.columns.netting.batch import DecodedBatch, TableChanges
 from cdc.columns.netting.ends import to_columns
+from cdc.core.errors import TableLostError
 from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import TableName
 from cdc.core.table_state import ACTIVE, Followed, Joining
 from cdc.core.transaction import TransactionEnd
+from cdc.run.pipeline import Pipeline
+from cdc.run.status.row_counts import count_lake_rows
 from cdc.sinks.lake import maintenance
 from cdc.sinks.lake.delta import checkpoint, retention
 from cdc.sinks.lake.follower import DeltaFollower
@@ -130,6 +134,35 @@ def test_an_idle_lake_takes_three_requests_a_cut_and_none_in_between(idle: Delta
     assert not asked
     add_cut(idle, 11)
     assert asked == {"put": 2, "get": 1}
+
+
+def test_a_copy_looks_for_no_other_tables(lake: PlacedLake, asked: Counter[str]) -> None:
+    """A first copy of two hundred tables looked twenty thousand times for those that had none yet."""
+    follower, looks = follower_of(lake), list[int]()
+    tables = [replace(THINGS, name=TableName("public", f"things{number}")) for number in range(8)]
+    follower.prepare(tables)
+    for table in tables:
+        copied = write_copy(lake, table, [row(1, "old")])
+        asked.clear()
+        follower.load(table, [copied], Bookmark(Lsn(1), 4711, 1))
+        looks.append(asked["list_with_delimiter"])
+    assert max(looks[1:]) <= 3, looks
+
+
+def test_rows_at_a_cut_are_counted_in_tables_that_are_open(
+    idle: DeltaFollower, lake: PlacedLake, asked: Counter[str]
+) -> None:
+    cut, name = idle.cuts.last(), TableName("public", "things0")
+    assert cut is not None
+    pipeline = cast("Pipeline", SimpleNamespace(lake=lake, lake_follower=idle))
+    assert idle.tables.find(name) is not None
+    asked.clear()
+    assert count_lake_rows(pipeline, name, cut) == 1
+    assert not asked
+    # a cut that names another commit is read for itself, and refused
+    other = replace(cut, commits={**cut.commits, str(name): "another"})
+    with pytest.raises(TableLostError):
+        count_lake_rows(pipeline, name, other)
 
 
 def test_a_reader_of_cuts_takes_three_requests_for_one_and_one_for_none(
