@@ -98,6 +98,10 @@ class Pace:
         """Whether the last commit is so recent that heartbeats alone need none now."""
         return self._clock() - self._committed < self._bounds.rest
 
+    def note_rest(self) -> None:
+        """Note that the batch that began last needs no commit: the next one need not wait."""
+        self._interval = 0.0
+
     def note_commit(self, cost: CommitCost, transactions: int) -> None:
         """Note the cost of the batch that began last."""
         # from one beginning to the next: the time in which these transactions came

@@ -142,6 +142,7 @@ class LakeStream:
             if beats.are_routine and self._may_rest():
                 # read again after a restart: the lake's position is the one of its last cut
                 self._position = replace(run.position(self._position, start), beat=beats.digest)
+                self._pace.note_rest()
                 continue
             tables, changes, read = self._read_run(run, start)
             # commits happen in the order of the runs; and only now is it known whether `reached` wants more

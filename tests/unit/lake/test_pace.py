@@ -81,5 +81,13 @@ def test_heartbeats_alone_wait_on_an_object_store_and_never_for_the_first_commit
     pace.note_commit(cost(0), 1)
     in_folder.note_commit(cost(0), 1)
     assert (pace.may_rest(), in_folder.may_rest()) == (True, False)
+    # whoever waits for the next one does not wait for a commit that there was none of
+    paced = Pace(PaceLimits.of_object_store(None), lambda: now[0])
+    paced.begin()
+    paced.note_commit(cost(1), 1)
+    assert paced.remaining() > 0
+    paced.begin()
+    paced.note_rest()
+    assert paced.remaining() == 0
     now[0] += STORE_REST_SECONDS
     assert not pace.may_rest()
