@@ -73,6 +73,11 @@ class ViewKeeper:
         for view in views:
             view.as_of = last.as_of.get(str(view.name)) if last else None
 
+    @property
+    def has_delayed(self) -> bool:
+        """Whether a view shows an older cut, until it is computed at a later one. Callable from any thread."""
+        return any(view.as_of is not None for view in self._views)
+
     def bring(self, cut: Cut) -> Cut:
         """Bring all views to a cut of the tables, and fill those that can be; returns the cut that has both."""
         while not (reached := self.advance(cut)).position.covers(cut.position):

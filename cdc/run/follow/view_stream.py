@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from cdc.run.follow.feed_stream import FeedStreamHooks, await_cut
+from cdc.core.waiting import Deadline
+from cdc.run.follow.feed_stream import OTHER_SECONDS, FeedStreamHooks, await_cut
 from cdc.run.follow.maintenance import ReadPositions, run_maintenance
 from cdc.run.follow.streams import BatchProgress
 from cdc.run.pipeline import Pipeline
@@ -49,9 +50,19 @@ class ViewStream:
                         return
                 else:
                     self.hooks.works()
-                    rings = await_cut(self.recent, rings, self.poll_seconds, stopping)
+                    rings = self._rest(rings, stopping)
         finally:
             self.keeper.save()
+
+    def _rest(self, rings: int, stopping: threading.Event) -> int:
+        """Wait until there may be a new cut, or a view was filled; returns the number of rings."""
+        deadline, heard = Deadline(self.poll_seconds), rings
+        while heard == rings and not deadline.is_past and not stopping.is_set():
+            heard = await_cut(self.recent, rings, min(self.poll_seconds, OTHER_SECONDS), stopping)
+            # one that was stopped is tried again
+            if heard == rings and self.keeper.fill_next():
+                break
+        return heard
 
 
 @contextmanager

@@ -81,4 +81,7 @@ def count_lake_rows(pipeline: Pipeline, table: TableName, cut: Cut | None) -> in
     """The table's rows in the lake at a cut; None when the cut does not have it."""
     if cut is None or str(table) not in cut.versions:
         return None
+    known = pipeline.lake_follower.tables.find(table)
+    if known is not None and known.is_at(cut):
+        return known.writer.snapshot.live_rows
     return LakeFeed(None, pipeline.lake).row_count(table, cut)

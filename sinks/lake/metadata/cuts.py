@@ -143,6 +143,10 @@ class Cuts:
 
     def find(self, end_offset: int) -> Cut | None:
         """The cut at this END offset; None when there is none."""
+        # most are asked for where they have just been reached
+        last = self.last()
+        if last is not None and last.position.end_offset == end_offset:
+            return last
         snapshot = self._table.snapshot()
         return self._find(snapshot, end_offset) if snapshot else None
 

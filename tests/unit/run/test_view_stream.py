@@ -4,7 +4,10 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import cast
 
+import pytest
+
 from cdc.core.position import Lsn, Position
+from cdc.run.follow import view_stream
 from cdc.run.follow.feed_stream import FeedStreamHooks
 from cdc.run.follow.streams import BatchProgress
 from cdc.run.follow.view_stream import ViewStream
@@ -82,3 +85,37 @@ def test_a_view_far_behind_goes_on_at_once() -> None:
         "save",
     ]
     assert play.done == told
+
+
+def test_a_stopped_view_is_tried_again_between_two_looks_for_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On an object store a look is a request, and there may be no new cut for a minute."""
+    monkeypatch.setattr(view_stream, "OTHER_SECONDS", 0.001)
+    stopping = threading.Event()
+
+    class Stopped(Play):
+        """A view's next try is due with the fifth question."""
+
+        asked: int = 0
+        looks: int = 0
+
+        def last(self) -> Cut:
+            self.looks += 1
+            return super().last()
+
+        def fill_next(self) -> bool:
+            self.asked += 1
+            if self.asked == 5:
+                self.unfilled = 1
+            return super().fill_next()
+
+        def reached(self, progress: BatchProgress) -> bool:
+            super().reached(progress)
+            # the view was filled at a cut that came meanwhile
+            return progress.position.end_offset < 2
+
+    play = Stopped(unfilled=0)
+    hooks = FeedStreamHooks(play.reached, lambda: None)
+    # a poll would take for ever
+    ViewStream(cast("ViewKeeper", play), cast("Cuts", play), ChangeCache(0), hooks, 1e6).run(stopping)
+    assert play.done == ["advance to 1 of 1", "reached 1", "fill", "advance to 2 of 2", "reached 2", "save"]
+    assert play.looks <= 4
