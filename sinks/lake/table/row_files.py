@@ -43,14 +43,14 @@ class RowFile:
     path: Path
     schema: pa.Schema
     mapped: mmap.mmap
-    stamp: tuple[int, int]
+    stamp: tuple[int, int] | None
     bounds: Integers
     verified: dict[int, pa.RecordBatch] = field(default_factory=dict)
 
     def read(self, numbers: Integers, names: Sequence[str]) -> pa.Table:
         """Read columns of the rows with these numbers; raises DamagedRowsError."""
         # reading beyond the end of a truncated file would kill the process
-        if not self.path.exists() or _stamp(self.path) != self.stamp:
+        if _stamp(self.path) != self.stamp:
             raise DamagedRowsError(f"{self.path.name} is not as it was when it was opened")
         # mostly ascending: one run a batch
         runs = np.split(numbers, np.flatnonzero(np.diff(numbers // BATCH_ROWS)) + 1) if len(numbers) else []
@@ -139,16 +139,23 @@ class RowFiles:
         unfinished = target.with_suffix(_UNFINISHED)
         # of a process that was killed
         unfinished.unlink(missing_ok=True)
-        with open_private(unfinished) as file:
-            bounds = list[tuple[int, int]]()
-            for number, batch in enumerate(_batches(read(), self.schema)):
+        try:
+            self._write(unfinished, target.name, read())
+            # without fsync: what a crash leaves undone differs from its checksums
+            unfinished.replace(target)
+        finally:
+            # of a disk that is full
+            unfinished.unlink(missing_ok=True)
+
+    def _write(self, file: Path, name: str, parts: Iterable[pa.Table]) -> None:
+        bounds = list[tuple[int, int]]()
+        with open_private(file) as out:
+            for number, batch in enumerate(_batches(parts, self.schema)):
                 message = memoryview(batch.serialize())
-                file.write(message)
-                bounds.append((file.tell(), _checksum(target.name, number, message)))
+                out.write(message)
+                bounds.append((out.tell(), _checksum(name, number, message)))
             words = np.array(bounds, np.int64).tobytes()
-            file.write(words + _checksum(target.name, len(bounds), words).to_bytes(_WORD, "little"))
-        # without fsync: what a crash leaves undone differs from its checksums
-        unfinished.replace(target)
+            out.write(words + _checksum(name, len(bounds), words).to_bytes(_WORD, "little"))
 
     def discard(self, path: str) -> None:
         """Delete a damaged file."""
@@ -172,7 +179,7 @@ class RowFiles:
     def _map(self, path: str, rows: int) -> RowFile | None:
         file, count = self._folder / _name(path), -(-rows // BATCH_ROWS)
         try:
-            stamp, mapped = _stamp(file), _map_file(file)
+            mapped, stamp = _map_file(file), _stamp(file)
         except FileNotFoundError:
             return None
         words = mapped[-_WORD * (2 * count + 1) :]
@@ -190,8 +197,11 @@ def _map_file(path: Path) -> mmap.mmap:
             raise DamagedRowsError(f"{path.name} is empty") from error
 
 
-def _stamp(path: Path) -> tuple[int, int]:
-    found = path.stat()
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
     return found.st_size, found.st_mtime_ns
 
 

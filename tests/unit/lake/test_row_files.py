@@ -3,6 +3,7 @@
 import tempfile
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from errno import ENOSPC
 from pathlib import Path
 
 import numpy as np
@@ -126,18 +127,21 @@ def test_a_file_of_other_rows_is_found(tmp_path: Path) -> None:
         copies.find("a", row_files.BATCH_ROWS + 1)
 
 
-def test_what_a_killed_process_left_is_private_and_goes(tmp_path: Path) -> None:
+def test_what_a_full_disk_or_a_killed_process_left_is_private_and_goes(tmp_path: Path) -> None:
     copies = RowFiles(tmp_path / "rows", SCHEMA)
 
-    def killed() -> list[pa.Table]:
+    def fail() -> list[pa.Table]:
         assert all(file.stat().st_mode & 0o077 == 0 for file in tmp_path.rglob("*"))
-        raise KeyboardInterrupt
+        raise OSError(ENOSPC, "no space left on device")
 
-    for path in "ab":
-        with pytest.raises(KeyboardInterrupt):
-            copies.write(path, killed)
-    assert len([*tmp_path.rglob("*.part")]) == 2
-    copies.keep("a")
-    assert len([*tmp_path.rglob("*.part")]) == 1
     copies.write("a", lambda: [numbered(3)])
-    assert [file.suffix for file in (tmp_path / "rows").rglob("*.*")] == [".rows"]
+    [whole] = tmp_path.rglob("*.rows")
+    with pytest.raises(OSError, match="no space"):
+        copies.write("b", fail)
+    assert [*whole.parent.iterdir()] == [whole]
+    for left in ("0" * 32, whole.stem):
+        (whole.parent / f"{left}.part").write_bytes(b"half")
+    copies.keep("a")
+    assert sorted(whole.parent.iterdir()) == [whole.with_suffix(".part"), whole]
+    copies.write("a", lambda: [numbered(3)])
+    assert [*whole.parent.iterdir()] == [whole]
