@@ -34,8 +34,7 @@ from cdc.sinks.lake.table.bounds import TooManyRowsError, measure_changes, measu
 from cdc.sinks.lake.table.copied_rows import read_copied
 from cdc.sinks.lake.table.indexed_rows import IndexedColumns, IndexedRows, sort_by_file
 from cdc.sinks.lake.table.row_changes import ChangedFiles, RowChanges, read_row_changes
-from cdc.sinks.lake.table.row_files import RowFiles
-from cdc.sinks.lake.table.row_format import DamagedRowsError, is_storable
+from cdc.sinks.lake.table.row_files import DamagedRowsError, RowFiles
 
 
 class ComputedColumn(Protocol):
@@ -99,9 +98,7 @@ class TableLookup:
         """
         whole, names = arrow_schema(self.table), {*columns, *self.table.key}
         schema = pa.schema([field for field in whole if field.name in names])
-        if all(is_storable(field.type) for field in schema) and (
-            self.row_files is None or self.row_files.schema != schema
-        ):
+        if self.row_files is None or self.row_files.schema != schema:
             self.row_files = RowFiles(self._folder / "rows", schema)
             for index in self._indexes.values():
                 index.row_files = self.row_files
