@@ -39,6 +39,7 @@ from cdc.run.spark.errors import SparkEndedError
 from cdc.run.tables.resume_check import require_position
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.follower import DeltaFollower
+from cdc.views.keeper import ViewKeeper
 
 Say = Callable[[str], None]
 ENDING = (RefusedError, SparkEndedError)
@@ -79,6 +80,7 @@ class ProcessStreams:
         self._fed = pipeline.fed
         # without a stream behind the lake in this process, recent changes would be kept for nobody
         self._recent = ChangeCache() if set(names) - {self._lake} else ChangeCache(0)
+        self._keeper: ViewKeeper | None = None
 
     def resync(self, names: Collection[TableName]) -> ResyncResult:
         """Copy tables beside the streams."""
@@ -129,7 +131,7 @@ class ProcessStreams:
             # closes the maintenance of the last try before its tables are opened anew
             held.close()
             own, is_patient = self._pipeline.reopened(), self._context.target is None
-            keeper = open_keeper(own, self._recent, self._say, is_patient=is_patient)
+            keeper = self._keeper = open_keeper(own, self._recent, self._say, is_patient=is_patient)
             held.enter_context(maintain_views(own, keeper, partial(self._read_positions, of_views=True), self._say))
             return ViewStream(keeper, own.table_cuts, self._recent, hooks, self._poll_seconds)
 
@@ -173,8 +175,8 @@ class ProcessStreams:
         return HeartbeatChain(reader, s.source, self._pipeline.name, since, confirmed.include)
 
     def _read_positions(self, *, of_views: bool = False) -> list[Position] | None:
-        """The positions of the followers behind the lake, the views among them; None while one does not answer, since
-        it may need any cut. `of_views`: only of followers that hold views.
+        """The positions of the followers behind the lake, the views among them, and of views that are computed; None
+        while one does not answer, since it may need any cut. `of_views`: only of followers that hold views.
 
         Called in the thread of the maintenance, so with clients of its own.
         """
@@ -186,7 +188,8 @@ class ProcessStreams:
                     positions.append(own.views.position())
         except CdcError:
             return None
-        return [position for position in positions if position is not None]
+        computed = self._keeper.list_read_positions() if self._keeper else []
+        return [*(position for position in positions if position is not None), *computed]
 
     def _report_progress(self, name: str, done: StopEvent, progress: BatchProgress) -> bool:
         """Print the progress of a batch; returns whether its stream is to go on."""
