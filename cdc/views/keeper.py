@@ -81,8 +81,9 @@ class ViewKeeper:
         """Bring all views to a cut of the tables, and fill those that can be; returns the cut that has both."""
         while not (reached := self.advance(cut)).position.covers(cut.position):
             pass
-        while self.fill_next() or self.is_filling:
-            self._upkeep.threads.wait_for_any()
+        while (has_filled := self.fill_next()) or self.is_filling:
+            if not has_filled:
+                self._upkeep.threads.wait_for_any()
         return self.store.cuts.last() or reached
 
     @property
@@ -133,7 +134,7 @@ class ViewKeeper:
             finally:
                 # what is filled stays filled, whatever has ended this
                 if step.done:
-                    self._reached = self.store.extend_cut(self._note_delays(step))
+                    self._reached = self.store.extend_cut(self._note_delays(step), step.replaced)
                     self._recent.announce_cut()
         return any(view.name in step.done or self._unfilled.is_paused(view) for view in views)
 

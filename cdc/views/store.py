@@ -92,10 +92,17 @@ class ViewStore:
         self.cuts.add(cut, self.cuts.last())
         return cut
 
-    def extend_cut(self, cut: Cut) -> Cut:
-        """Put this cut in the place of the newest one, which is at the same position and has fewer views."""
-        self.cuts.extend(cut)
+    def extend_cut(self, cut: Cut, replaced: Iterable[TableName]) -> Cut:
+        """Put this cut in the place of the newest one, which is at the same position and has fewer views.
+
+        `replaced`: those of the others of which followers may have older rows.
+        """
+        self.cuts.extend(cut, map(str, replaced))
         return cut
+
+    def was_shown(self, view: ViewDefinition) -> bool:
+        """Whether a view of this name has been in a cut before, whatever its rows were."""
+        return self._find_table(view) is not None or self.cuts.find_last_with(str(view.name)) is not None
 
     def shown_cut(self, cut: Cut, name: TableName) -> Cut:
         """The cut that a view shows at `cut`: that one, or an older one."""

@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
-from cdc.core.waiting import Deadline
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.apply.tables import LakeTable
 from cdc.sinks.lake.feed.change_cache import ChangeCache
@@ -75,16 +74,16 @@ class Upkeep:
         One that is computed as a whole meanwhile shows the cut before (`as_of`).
         """
         table, compiled = self._store.find_in(step.since, view.definition), view.compiled
-        if compiled is None:
+        if compiled is None or not compiled.tables <= lookups.keys():
             raise PreconditionError(f"views.{view.name}: a table that it reads cannot be opened")
         if table is not None and (step.lost & {*view.tables} or not compiled.has_columns_of(table.table)):
             table = None
         if view.computation and not view.computation.is_of(compiled, table.id if table else None):
             view.drop_computation()
         work = _Work(view, compiled, lookups, step)
-        if table is None:
+        if table is None or step.since is None:
             return self._fill(work)
-        self._move_on(work, table)
+        self._move_on(work, table, step.since.versions[str(view.name)])
         return self._require(view)
 
     def _require(self, view: KeptView) -> LakeTable:
@@ -92,24 +91,24 @@ class Upkeep:
         assert found is not None
         return found
 
-    def _move_on(self, work: _Work, table: LakeTable) -> None:
+    def _move_on(self, work: _Work, table: LakeTable, version: int) -> None:
+        """From the cut before, of which the table has this version, to the step's."""
         view, step, plan = work.view, work.step, work.compiled.plan
         changed, large = step.changes_of(view.tables), step.large & {*view.tables}
         if view.as_of is None and any(plan.uses[alias].table in {*changed, *large} for alias in plan.whole):
-            view.whole_reason = ""
-            self._put_off(work, table.writer.snapshot.version)
+            self._put_off(work, version, "")
         elif view.as_of is None and large:
-            view.whole_reason = f"too many changes of {min(large)} at once"
-            self._put_off(work, table.writer.snapshot.version)
+            self._put_off(work, version, f"too many changes of {min(large)} at once")
         if view.as_of is None and changed:
-            self._refresh(work, table, changed)
+            self._refresh(work, table, changed, version)
         if view.as_of is not None and (view.computation or view.whole_at.is_past):
             self._compute_whole(work, table)
 
-    def _put_off(self, work: _Work, version: int) -> None:
+    def _put_off(self, work: _Work, version: int, reason: str) -> None:
         """Leave a view at the cut before, which has this version, until it is computed as a whole."""
         assert work.step.since is not None
         work.view.show(work.step.since, version)
+        work.view.whole_reason = reason
 
     def _choose_patience(self, work: _Work) -> float:
         """How long the others wait for a computation of this view that goes on or begins, in seconds."""
@@ -119,23 +118,19 @@ class Upkeep:
         begins, was_quick = work.view.computation is None, work.view.seconds <= self._bounds.wait_seconds
         return self._bounds.wait_seconds if work.step.waits and begins and was_quick else 0.0
 
-    def _refresh(self, work: _Work, table: LakeTable, changed: Mapping[TableName, RowChanges]) -> None:
+    def _refresh(self, work: _Work, table: LakeTable, changed: Mapping[TableName, RowChanges], version: int) -> None:
         view, compiled = work.view, work.compiled
         present = self._open_present(view, table)
         engine = ViewEngine(partial(self._engines.run, compiled), present.find)
         keys = self._bounds.keys
         most = max(keys, int(self._bounds.share * table.writer.snapshot.live_rows))
-        before = table.writer.snapshot.version
         try:
             tables = compiled.derived.attach(work.lookups, changed)
             for changes in refresh(compiled.shape(table.table), tables, engine, keys, most):
                 self._write(table, changes, work.step.cut)
         except (TooManyRowsError, NotDerivedError) as error:
-            view.whole_reason = str(error)
-            self._put_off(work, before)
-            if table.writer.snapshot.version > before:
-                # what was written is shown by no cut: it is for a computation that begins now
-                view.whole_at = Deadline(0)
+            # rows that were written already are in no cut before all are
+            self._put_off(work, version, str(error))
         else:
             view.whole_reason = ""
 
@@ -172,6 +167,8 @@ class Upkeep:
             return None
         made = computation.outcome.require()
         assert isinstance(made, ViewFiles)
+        if self._store.was_shown(view.definition):
+            work.step.replaced.add(view.name)
         self._whole.load(made, computation)
         rows = sum(file.rows for file in made.files)
         self._say(f"view {view.name}: {rows:,} rows computed in {view.seconds:.1f} s")
@@ -196,5 +193,5 @@ class Upkeep:
         """From the cut where a computation began to the step's, where the tables are by now."""
         work.view.was_computed()
         if computation.cut.position != work.step.cut.position:
-            since = replace(work, step=computation.since(work.step))
-            self._move_on(since, self._require(work.view))
+            since, table = replace(work, step=computation.since(work.step)), self._require(work.view)
+            self._move_on(since, table, table.writer.snapshot.version)

@@ -14,7 +14,8 @@ class ViewStep:
     """One cut's work: from `since` (None at first) to `cut`, which has the views that stand at it so far.
 
     `large`: tables with more changes than are held here. `lost`: tables that are others than before. `failed`: tables
-    that cannot be read, with the reason. `waits`: whether a view that is computed in short is waited for.
+    that cannot be read, with the reason. `replaced`: views that were filled once more. `waits`: whether a view that is
+    computed in short is waited for.
     """
 
     since: Cut | None
@@ -24,6 +25,7 @@ class ViewStep:
     lost: set[TableName] = field(default_factory=set)
     failed: dict[TableName, str] = field(default_factory=dict)
     done: dict[TableName, LakeTable] = field(default_factory=dict)
+    replaced: set[TableName] = field(default_factory=set)
     waits: bool = True
 
     def changes_of(self, names: Sequence[TableName]) -> dict[TableName, RowChanges]:

@@ -88,6 +88,8 @@ def check_others_go_on(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     cut = kept.keeper.bring(cut)
     assert kept.rows(NAMES, cut) == kept.recompute(NAMES, cut)
     assert kept.said[-1] == "view sales.names goes on"
+    # followers that were at this cut before may have the rows of before
+    assert cut.joined == {str(NAMES.name)}
 
 
 def test_a_table_that_cannot_be_read_stops_its_views(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,6 +225,7 @@ def test_what_is_filled_stays_filled_and_is_shown(tmp_path: Path, monkeypatch: p
     assert {str(NAMES.name), str(COUNTS.name)} <= reached.versions.keys()
     assert [line.partition(":")[0] for line in kept.said] == ["view sales.names", "view sales.counts"]
     assert kept.store.cuts.find(cut.position.end_offset) == reached
+    assert not reached.joined
     put_customers(kept, 2)
     assert not [*kept.differences(kept.keeper.bring(kept.source.cut()))]
 
