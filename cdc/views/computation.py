@@ -72,7 +72,7 @@ class Computation:
 
     def since(self, step: ViewStep) -> ViewStep:
         """The step from where it began to another's cut, with all changes in between."""
-        return ViewStep(self.cut, step.cut, self.changes, self.large, waits=step.waits)
+        return ViewStep(self.cut, step.cut, self.changes, self.large, patience=step.patience)
 
     def wait(self, seconds: float) -> bool:
         """Whether it has ended, within so many seconds from now."""

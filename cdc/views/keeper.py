@@ -125,7 +125,7 @@ class ViewKeeper:
         if last is None or not views:
             return False
         with self._moving() as tables:
-            step = ViewStep(last, last, waits=False)
+            step = ViewStep(last, last)
             tables.open(step, last, self._names())
             try:
                 for view in views:
@@ -197,7 +197,8 @@ class ViewKeeper:
 
     def _begin_step(self, tables: TableSteps, since: Cut | None, newest: Cut) -> ViewStep:
         """Choose the cut to go to, and read the changes of all tables up to it."""
-        step, views = ViewStep(since, newest), {view.name for view in self._views}
+        step = ViewStep(since, newest, patience=self._bounds.wait_seconds)
+        views = {view.name for view in self._views}
         if since is not None:
             tables.open(step, since, self._names())
             step.cut = tables.choose_cut(since, newest, views)

@@ -29,8 +29,8 @@ class Bounds:
     `slice_bytes`: changes of a step that passes over several cuts. `changed_bytes`: changes of a step that is one cut;
     for more, a view is computed as a whole. `found_bytes`: rows that one look into a table finds; for more, the same.
     `keys`: keys of a view that are computed at once; for more of them than `share` of its rows, all are, by Spark.
-    `small_rows`: of a view's tables, if Spark does not read them. `wait_seconds`: that the others wait for a view which
-    is computed as a whole, if the last time did not take longer.
+    `small_rows`: of a view's tables, if Spark does not read them. `wait_seconds`: that a step waits for views which are
+    computed as a whole, all together: for those of which the last time did not take longer.
     """
 
     slice_bytes: int = 64 * 2**20

@@ -1,6 +1,7 @@
 """Brings the rows of one view to a cut: the touched ones, or all of them."""
 
 import math
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -116,7 +117,7 @@ class Upkeep:
             # it may show no older cut
             return math.inf
         begins, was_quick = work.view.computation is None, work.view.seconds <= self._bounds.wait_seconds
-        return self._bounds.wait_seconds if work.step.waits and begins and was_quick else 0.0
+        return work.step.patience if begins and was_quick else 0.0
 
     def _refresh(self, work: _Work, table: LakeTable, changed: Mapping[TableName, RowChanges], version: int) -> None:
         view, compiled = work.view, work.compiled
@@ -162,7 +163,7 @@ class Upkeep:
 
     def _fill(self, work: _Work) -> LakeTable | None:
         view = work.view
-        computation = self._compute(work, None, self._choose_patience(work) if work.step.waits else 0.0)
+        computation = self._compute(work, None, self._choose_patience(work) if work.step.moves else 0.0)
         if computation is None:
             return None
         made = computation.outcome.require()
@@ -183,8 +184,10 @@ class Upkeep:
             tables = {name: work.lookups[name].pin() for name in work.compiled.tables}
             is_urgent = patience == math.inf
             view.computation = self._whole.begin(work.compiled, work.step.cut, tables, present, is_urgent=is_urgent)
-        computation = view.computation
-        if computation is None or not computation.wait(patience):
+        computation, began = view.computation, time.monotonic()
+        has_ended = computation is not None and computation.wait(patience)
+        work.step.patience = max(work.step.patience - (time.monotonic() - began), 0.0)
+        if computation is None or not has_ended:
             return None
         view.computation, view.seconds = None, computation.outcome.seconds
         return computation

@@ -14,8 +14,8 @@ class ViewStep:
     """One cut's work: from `since` (None at first) to `cut`, which has the views that stand at it so far.
 
     `large`: tables with more changes than are held here. `lost`: tables that are others than before. `failed`: tables
-    that cannot be read, with the reason. `replaced`: views that were filled once more. `waits`: whether a view that is
-    computed in short is waited for.
+    that cannot be read, with the reason. `replaced`: views that were filled once more. `patience`: for how many
+    seconds views that are computed in short are waited for, all together.
     """
 
     since: Cut | None
@@ -26,7 +26,12 @@ class ViewStep:
     failed: dict[TableName, str] = field(default_factory=dict)
     done: dict[TableName, LakeTable] = field(default_factory=dict)
     replaced: set[TableName] = field(default_factory=set)
-    waits: bool = True
+    patience: float = 0.0
+
+    @property
+    def moves(self) -> bool:
+        """Whether it goes to another cut; else, the newest one is extended."""
+        return self.since is None or self.since.position != self.cut.position
 
     def changes_of(self, names: Sequence[TableName]) -> dict[TableName, RowChanges]:
         return {name: self.changes[name] for name in names if name in self.changes}
