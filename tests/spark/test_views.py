@@ -99,7 +99,7 @@ def test_a_wrong_key_of_what_spark_computed_is_told(
 
 def test_a_whole_view_shows_the_cut_of_its_last_computation(spark: SparkSession, tmp_path: Path) -> None:
     kept, random = Kept(spark, tmp_path, TABLES, [RANKING]), Random(1)
-    kept.restart(LONG_SECONDS)
+    kept.restart(LONG_SECONDS, Bounds(wait_seconds=LONG_SECONDS))
     shown = None
     for number in range(6):
         kept.source.put("orders", order(number, random))
@@ -109,7 +109,7 @@ def test_a_whole_view_shows_the_cut_of_its_last_computation(spark: SparkSession,
         assert kept.rows(RANKING, cut) == kept.recompute(RANKING, shown)
         # what it shows is known from the cut
         if number == 3:
-            kept.restart(LONG_SECONDS)
+            kept.restart(LONG_SECONDS, Bounds(wait_seconds=LONG_SECONDS))
             shown = None
     kept.source.put("customers", {"id": 1, "name": "a"})
     assert kept.keeper.bring(kept.source.cut()).as_of
