@@ -204,8 +204,8 @@ class ProcessStreams:
         return HeartbeatChain(reader, s.source, self._pipeline.name, since, confirmed.include)
 
     def _read_positions(self, *, of_views: bool = False) -> list[Position] | None:
-        """The positions of the followers behind the lake, the views among them; None while one does not answer, since
-        it may need any cut. `of_views`: only of followers that hold views.
+        """The positions of the followers behind the lake, the views among them, and of views that are computed; None
+        while one does not answer, since it may need any cut. `of_views`: only of followers that hold views.
 
         Called in the thread of the maintenance, so with clients of its own.
         """
@@ -217,7 +217,8 @@ class ProcessStreams:
                     positions.append(self._views.position())
         except CdcError:
             return None
-        return [position for position in positions if position is not None]
+        computed = self._keeper.list_read_positions() if self._keeper else []
+        return [*(position for position in positions if position is not None), *computed]
 
     def _report_progress(self, name: str, done: StopEvent, progress: BatchProgress) -> bool:
         """Print the progress of a batch; returns whether its stream is to go on."""

@@ -23,7 +23,7 @@ class ViewStream:
     """Brings the views from cut to cut.
 
     Looks for a new one every `poll_seconds`, and at once when `recent` rings: the stream of the lake, in this process,
-    has then written one.
+    has then written one, or a view is computed that is to be shown.
     """
 
     keeper: ViewKeeper
@@ -40,18 +40,17 @@ class ViewStream:
                 cut = self.cuts.last()
                 if cut is not None and (last is None or not last.position.covers(cut.position)):
                     last = self.keeper.advance(cut)
-                # one at a time: the views that are filled go on in between
-                if last is not None and self.keeper.fill_next():
-                    self.hooks.works()
-                elif last is not None and last.position != told:
-                    self.hooks.works()
+                # beside each other: the views that are filled go on meanwhile
+                has_filled = last is not None and self.keeper.fill_next()
+                self.hooks.works()
+                if last is not None and not has_filled and last.position != told and not self.keeper.is_filling:
                     told = last.position
                     if not self.hooks.reached(BatchProgress(told, 0)):
                         return
-                else:
-                    self.hooks.works()
+                elif not has_filled and (cut is None or last is None or last.position.covers(cut.position)):
                     rings = self._rest(rings, stopping)
         finally:
+            self.keeper.close()
             self.keeper.save()
 
     def _rest(self, rings: int, stopping: threading.Event) -> int:

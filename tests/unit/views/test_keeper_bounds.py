@@ -79,7 +79,7 @@ def test_one_cut_of_too_many_changes_makes_a_view_whole_once(tmp_path: Path) -> 
     put_customers(kept, *range(6))
     kept.restart(LONG_SECONDS)
     kept.keeper.bring(kept.source.cut())
-    kept.restart(LONG_SECONDS, Bounds(changed_bytes=20_000))
+    kept.restart(LONG_SECONDS, Bounds(wait_seconds=LONG_SECONDS, changed_bytes=20_000))
     put_customers(kept, *range(6, 400))
     cut = kept.keeper.bring(kept.source.cut())
     assert cut.whole == {str(COUNTS.name): "too many changes of public.customers at once"}
@@ -98,7 +98,7 @@ def test_a_hot_key_is_computed_by_spark_now_and_then(tmp_path: Path) -> None:
     for number in range(300):
         kept.source.put("orders", an_order(number, 1))
     kept.keeper.bring(kept.source.cut())
-    kept.restart(LONG_SECONDS, Bounds(found_bytes=10_000))
+    kept.restart(LONG_SECONDS, Bounds(wait_seconds=LONG_SECONDS, found_bytes=10_000))
     why = "rows of public.orders with the same customer_id are too many for one process"
     kept.source.put("orders", an_order(1, 1, 7))
     cut = kept.keeper.bring(kept.source.cut())
@@ -113,7 +113,7 @@ def test_a_hot_key_is_computed_by_spark_now_and_then(tmp_path: Path) -> None:
     # once it is gone
     for number in range(2, 300):
         kept.source.delete("orders", (number,))
-    kept.restart(LONG_SECONDS, Bounds(found_bytes=10_000))
+    kept.restart(LONG_SECONDS, Bounds(wait_seconds=LONG_SECONDS, found_bytes=10_000))
     cut = kept.keeper.bring(kept.source.cut())
     assert not [*kept.differences(cut)]
     kept.source.put("orders", an_order(1, 2, 9))
