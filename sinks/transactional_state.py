@@ -5,11 +5,12 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Generic, Protocol, TypeVar
 
-from cdc.core.errors import RefusedError
 from cdc.log.clients.reader import Reader, Record, read_bounds
 from cdc.log.clients.topic_tail import TopicTail
-from cdc.log.clients.transactional_writer import TransactionalWriter
+from cdc.log.clients.topics import Topic
+from cdc.log.clients.transactional_writer import TransactionalWriter, WriterFencedError
 from cdc.log.settings import LogSettings
+from cdc.sinks.claims import CLAIM_KEY, Claims
 from cdc.sinks.owner import Owner
 
 State = TypeVar("State")
@@ -45,7 +46,8 @@ class TopicState(Generic[State]):
     def read(self) -> State:
         """The state as it is now; an empty one if there is no such topic."""
         with self._looking:
-            is_anew, records = self._tail.read()
+            is_anew, found = self._tail.read()
+            records = [record for record in found if record.key != CLAIM_KEY]
             state = self._empty if is_anew else self._state
             try:
                 for record in records:
@@ -61,15 +63,18 @@ class TopicState(Generic[State]):
 class TransactionalState(Generic[State]):
     """The state that `reader` finds in the topics, and the one writer of them.
 
-    The writer is opened by the first transaction, so that those who only read disturb nobody. From then on `state` is
-    what the topics have, since nobody else can write: a later writer fences this one (KIP-98). Whoever writes records
-    sets `state` anew, after the commit: a failed transaction changes nothing.
+    The writer is opened by `open` or the first transaction, so that those who only read disturb nobody. From then on
+    `state` is what the topics have, since nobody else can write: a later writer fences this one (KIP-98). Whoever
+    writes records sets `state` anew, after the commit: a failed transaction changes nothing.
+
+    Of two who write, the one that began later goes on: its claim in `topic` is the last (`claims.py`).
     """
 
-    def __init__(self, log: LogSettings, owner: Owner, empty: State, reader: StateReader[State]) -> None:
+    def __init__(self, log: LogSettings, owner: Owner, empty: State, reader: StateReader[State], topic: Topic) -> None:
         self._log = log
         # an id that the owner fixes: a later writer fences this one
         self._id = f"cdc-{owner.pipeline}-{owner.follower}"
+        self._claims = Claims(log, owner, topic, self._id)
         self._reader = reader
         self._writer: TransactionalWriter | None = None
         self.state = empty
@@ -79,7 +84,11 @@ class TransactionalState(Generic[State]):
         return self._writer is not None
 
     def close(self) -> None:
-        """Close the connections; the next transaction or reading opens them again."""
+        """Close the connections; the next reading opens them again, and the next transaction takes over anew."""
+        self._claims.release()
+        self._close()
+
+    def _close(self) -> None:
         self._reader.close()
         writer, self._writer = self._writer, None
         if writer:
@@ -90,31 +99,41 @@ class TransactionalState(Generic[State]):
         return self.state if self._writer else self._reader.read()
 
     def open(self) -> TransactionalWriter:
-        """Open the writer, which fences an older one and aborts its open transaction; then read the state."""
+        """Open the writer, which fences an older one and aborts its open transaction; then read the state.
+
+        Raises RefusedError, and fences nobody, when somebody else has taken over since the last `close`.
+        """
         if self._writer is None:
-            self._writer = TransactionalWriter(self._log, self._id)
-            try:
+            self._claims.hold()
+            with self._closed_on_failure():
+                self._writer = TransactionalWriter(self._log, self._id)
                 # after fencing: an older writer can change the state no more
                 self.state = self._reader.read()
                 # from here on it is known
                 self._reader.close()
-            except BaseException:
-                self.close()
-                raise
+        assert self._writer
         return self._writer
 
     @contextmanager
     def transaction(self) -> Iterator[TransactionalWriter]:
-        """Open one transaction. A fenced writer stays fenced; after other failures the next call opens a new one."""
+        """Open one transaction; after a failure, the next call opens a new writer.
+
+        Raises RefusedError when somebody else has taken over, and UnreachableError when the writer is fenced though
+        nobody has.
+        """
         writer = self.open()
+        with self._closed_on_failure(), writer.transaction():
+            yield writer
+
+    @contextmanager
+    def _closed_on_failure(self) -> Iterator[None]:
         try:
-            with writer.transaction():
-                yield writer
-        except RefusedError:
-            # stays open: a new writer would fence the follower that has taken over
-            raise
+            yield
+        except WriterFencedError as fenced:
+            self._close()
+            raise self._claims.explain_fence() from fenced
         except BaseException:
-            self.close()
+            self._close()
             raise
 
 

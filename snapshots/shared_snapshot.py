@@ -15,6 +15,7 @@ from psycopg import Connection, sql
 from cdc.core.errors import TableRewrittenError, UnreachableError
 from cdc.core.table import TableName
 from cdc.postgres.locks import find_holders, locked_error
+from cdc.postgres.values import read_value
 from cdc.snapshots.ranges import Pages
 
 PAGE_BYTES = 8192
@@ -97,11 +98,10 @@ def hold_snapshot(
             if before.get(table) != held:
                 raise _to_rewrite_error(table)
         # readers import this export, not the slot's: it lasts exactly as long as the locks
-        exported = connection.execute("SELECT pg_export_snapshot()").fetchone()
-        assert exported is not None
+        exported = read_value(connection, "SELECT pg_export_snapshot()")
         pages = {table: _each(connection, _PAGES, before[table]) for table in tables}
         rows = {table: sum(_each(connection, _ROWS, before[table]).values()) for table in tables}
-        yield SharedSnapshot(exported[0], pages, rows)
+        yield SharedSnapshot(exported, pages, rows)
 
 
 def _lock(connection: Connection, parts: Sequence[TableName], on_lock: OnLock) -> None:
@@ -129,12 +129,10 @@ def _to_rewrite_error(table: TableName) -> TableRewrittenError:
 
 
 def _each(connection: Connection, query: str, parts: Iterable[TableName]) -> dict[TableName, int]:
-    numbers = dict[TableName, int]()
-    for part in parts:
-        row = connection.execute(sql.SQL(query).format(sql.Literal(_name(part).as_string(connection)))).fetchone()
-        assert row is not None
-        numbers[part] = int(row[0])
-    return numbers
+    return {
+        part: int(read_value(connection, sql.SQL(query).format(sql.Literal(_name(part).as_string(connection)))))
+        for part in parts
+    }
 
 
 def _name(table: TableName) -> sql.Identifier:

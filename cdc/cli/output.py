@@ -45,13 +45,13 @@ class Instead(str):
     __slots__ = ()
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> None:
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print rows under their columns, numbers to the right. Without a terminal, nothing is cut off or wrapped."""
     from rich.table import Table
     from rich.text import Text
 
     lines = [list(row) for row in rows]
-    grid = Table(title=title, box=None, pad_edge=False, title_justify="left", header_style="bold")
+    grid = Table(box=None, pad_edge=False, header_style="bold")
     for index, name in enumerate(columns):
         numeric = bool(lines) and all(isinstance(line[index], int | float | Instead | None) for line in lines)
         grid.add_column(name, justify="right" if numeric else "left", no_wrap=not sys.stdout.isatty())

@@ -77,6 +77,12 @@ class FedFollower(Follower[TableCopy, FeedBatch], Readable, Protocol):
         A lake that was put back since may have lost the batch, and what a later cut has does not tell of all its rows.
         """
 
+    def take_over(self) -> None:
+        """Become the one who writes, where the store decides between two: who has begun before is refused from now on.
+
+        Does nothing when it is that already. Raises RefusedError when another one has begun since.
+        """
+
     def forget_position(self) -> None:
         """Return to the state before the first batch: the next position may be lower than the forgotten one.
 

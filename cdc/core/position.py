@@ -19,6 +19,11 @@ Offsets = Mapping[str, Mapping[int, int]]
 """Topic → partition → the next offset to read."""
 
 
+def without_topic(offsets: Offsets, topic: str) -> Offsets:
+    """The offsets of all other topics."""
+    return {name: at for name, at in offsets.items() if name != topic}
+
+
 def parse_lsn(text: str) -> Lsn:
     """Read Postgres's `16/B374D848` form; raises ValueError on anything else."""
     if not (parts := _LSN.fullmatch(text)):

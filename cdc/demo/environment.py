@@ -16,6 +16,7 @@ from cdc.core.errors import UnreachableError
 from cdc.local import services
 from cdc.local.endpoints import Endpoints
 from cdc.local.state_dir import Home
+from cdc.postgres.values import read_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def _make_database(endpoints: Endpoints, name: str) -> bool:
     try:
         # CREATE DATABASE cannot run in a transaction, and has no IF NOT EXISTS
         with psycopg.connect(endpoints.postgres_dsn(), autocommit=True) as connection:
-            if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone():
+            if read_value(connection, "SELECT 1 FROM pg_database WHERE datname = %s", name):
                 return False
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
             return True

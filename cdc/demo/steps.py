@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from cdc.cli import output
@@ -12,22 +12,21 @@ from cdc.cli import output
 class Steps:
     """The steps of one demo. `seconds`: the duration of each, by its short name."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._began = clock()
+    def __init__(self) -> None:
+        self._began = time.monotonic()
         self.seconds: dict[str, float] = {}
 
     @contextmanager
     def step(self, name: str, headline: str) -> Iterator[None]:
         """Print the headline of a step; store its duration when it ends without an error."""
-        began = self._clock()
+        began = time.monotonic()
         output.say(f"\n{_bold(f'[{began - self._began:5.1f} s] {headline}')}")
         yield
-        self.seconds[name] = round(self._clock() - began, 3)
+        self.seconds[name] = round(time.monotonic() - began, 3)
 
     def finish(self) -> None:
         """Print the duration of the whole demo, and store it as `total`."""
-        self.seconds["total"] = total = round(self._clock() - self._began, 3)
+        self.seconds["total"] = total = round(time.monotonic() - self._began, 3)
         output.say(f"\n{_bold(f'[{total:5.1f} s] Done')}")
 
 

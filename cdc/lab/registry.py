@@ -37,7 +37,7 @@ class Lab:
             module = import_module(f"cdc.lab.{self.module}")
         except ModuleNotFoundError as error:
             package = str(error.name).split(".")[0]
-            remedy = f"pip install {package}, if it is there for this Python"
+            remedy = "pip install 'cdc-toolkit[lab]', if it is there for this Python"
             raise PreconditionError(f"lab {self.name} needs the package {package}", remedy) from error
         run: Callable[[Workplace], Findings] = module.run
         return run

@@ -38,6 +38,8 @@ def lab(
     found = find_lab(name)
     # before the lab, which takes a while
     _require_writable(svg)
+    # first: it says which packages are missing
+    found.load()
     from cdc.lab.run import run_lab
 
     findings, seconds = run_lab(local_home(context), found, seed)

@@ -98,9 +98,11 @@ def has_confirmed(reader: Reader, topic: str, lsn: Lsn, log_start: LogStart) -> 
     longer has that part.
     """
     result = None
-    behind = log_bounds(reader, topic, log_start)[1]
+    first, behind = log_bounds(reader, topic, log_start)
     # above the LSN before: the END at `lsn` itself is wanted
     low = _before_first_above(reader, topic, Lsn(lsn - 1), behind, log_start)
+    # a session's first BEGIN names no LSN: those before it show that others do
+    low = max(low - LAST_MESSAGES, first)
     for record in reader.read(topic, 0, log_start.to_topic_offset(low), log_start.to_topic_offset(behind)):
         found = parse_ends(topic, [record.offset], [record.value])
         confirmed = parse_confirmed_lsn(record.value or b"{}")

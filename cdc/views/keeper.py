@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from cdc.core.containment import contain_errors
 from cdc.core.errors import PreconditionError
-from cdc.core.position import Lsn
+from cdc.core.position import Lsn, Position
 from cdc.core.table import TableName
 from cdc.core.waiting import Deadline
 from cdc.sinks.lake.apply.tables import LakeTable
@@ -21,12 +21,14 @@ from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.metadata.cuts import Cut
 from cdc.views.compiled import compile_view
 from cdc.views.definition import ViewDefinition
-from cdc.views.kept_view import KeptView, ViewStep
+from cdc.views.kept_view import KeptView
 from cdc.views.refresh.lake_tables import delete_other_folders
 from cdc.views.store import ViewStore
 from cdc.views.table_steps import Bounds, CheckShared, TableSteps
 from cdc.views.text_columns.notices import explain_stop
+from cdc.views.unfilled import UnfilledViews
 from cdc.views.upkeep import PARTS_OF_KEYS, Upkeep
+from cdc.views.view_step import ViewStep
 
 BOUNDS = Bounds()
 
@@ -64,6 +66,7 @@ class ViewKeeper:
         self._define = hooks.define
         self._defined_for: frozenset[str] = frozenset()
         self._bounds = bounds
+        self._unfilled = UnfilledViews(store, views)
         self._upkeep = Upkeep(spark, store, hooks.recent, hooks.say, bounds)
         self._tables: TableSteps | None = None
         self._reached: Cut | None = None
@@ -71,15 +74,27 @@ class ViewKeeper:
         delete_other_folders(store.indexes / PARTS_OF_KEYS, [view.name for view in views])
         last = store.cuts.last()
         for view in views:
-            view.as_of = last.as_of.get(str(view.name)) if last else None
+            if last and (as_of := last.as_of.get(str(view.name))) is not None:
+                view.as_of, view.shown_version = as_of, last.versions.get(str(view.name))
+
+    @property
+    def has_delayed(self) -> bool:
+        """Whether a view shows an older cut, until it is computed at a later one. Callable from any thread."""
+        return any(view.as_of is not None for view in self._views)
 
     def bring(self, cut: Cut) -> Cut:
         """Bring all views to a cut of the tables, and fill those that can be; returns the cut that has both."""
         while not (reached := self.advance(cut)).position.covers(cut.position):
             pass
-        while self.fill_next():
-            pass
+        while (has_filled := self.fill_next()) or self.is_filling:
+            if not has_filled:
+                self._upkeep.threads.wait_for_any()
         return self.store.cuts.last() or reached
+
+    @property
+    def is_filling(self) -> bool:
+        """Whether a view is in no cut that will be, as far as is known."""
+        return bool(self._unfilled.list_fillable(self._reached or self.store.cuts.last()))
 
     def advance(self, cut: Cut) -> Cut:
         """Bring the views that are filled to a cut of the tables, or some way towards it, if changes are many.
@@ -95,36 +110,59 @@ class ViewKeeper:
             step = self._begin_step(tables, since, cut)
             # others wait for `fill_next`: what is filled goes on meanwhile
             for view in self._views:
+                self._gather(view, step)
                 if since and str(view.name) in since.versions:
                     self._bring(view, tables, step)
-            self._reached = self.store.add_cut(self._note_delays(step), step.done)
+            self._reached = self.store.add_cut(self._note_delays(step))
         self._recent.announce_cut()
         return self._reached
 
     def fill_next(self) -> bool:
-        """Fill one view that is in no cut, at the newest one, which has it from then on; returns whether there was one.
+        """Show the views in no cut whose computation has ended, in the newest one, and begin those of others.
 
-        A view is filled and shown, whatever happens to the next one.
+        Returns whether any has ended, or failed. A view is shown, whatever happens to the next one.
         """
         # what was reached here: while there is nothing to do, no look at the lake
         last = self._reached or self.store.cuts.last()
-        view = next((view for view in self._views if self._is_to_be_filled(view, last)), None)
-        if last is None or view is None:
+        for view, absent in self._unfilled.find_waiting(last):
+            self._note(view, f"waits for {absent}, which is in no cut now")
+        views = [view for view in self._unfilled.list_fillable(last) if self._is_due(view)]
+        if last is None or not views:
             return False
         with self._moving() as tables:
             step = ViewStep(last, last)
             tables.open(step, last, self._names())
-            self._bring(view, tables, step)
-            if step.done:
-                self._reached = self.store.extend_cut(step.done)
-        self._recent.announce_cut()
-        return True
+            try:
+                for view in views:
+                    if self._is_due(view):
+                        self._bring(view, tables, step)
+            finally:
+                # what is filled stays filled, whatever has ended this
+                if step.done:
+                    self._reached = self.store.extend_cut(self._note_delays(step), step.replaced)
+                    self._recent.announce_cut()
+        return any(view.name in step.done or self._unfilled.is_paused(view) for view in views)
+
+    def _is_due(self, view: KeptView) -> bool:
+        """Whether something is to be done for a view in no cut: its computation has ended, or can begin."""
+        if view.computation is not None:
+            return view.computation.has_ended
+        return self._upkeep.threads.has_room(is_large=False)
 
     def refuse(self, view: ViewDefinition, reason: str) -> None:
         """Stop a view that cannot even be read."""
         last = self.store.cuts.last()
         self.store.stop(view, last.position.lsn if last else Lsn(0), reason)
         self._say(f"view {view.name} is kept up no further: {reason}")
+
+    def list_read_positions(self) -> list[Position]:
+        """Where computations read the tables, whose past has to stay. Safe beside the thread that runs all else."""
+        computations = [view.computation for view in self._views]
+        return [each.cut.position for each in computations if each is not None]
+
+    def close(self) -> None:
+        """End what is computed now: it begins anew in the next process. Nothing can be done afterwards but `save`."""
+        self._upkeep.threads.close()
 
     def save(self) -> None:
         """Save all indexes, so that the next process need not read the files again."""
@@ -164,12 +202,13 @@ class ViewKeeper:
 
     def _begin_step(self, tables: TableSteps, since: Cut | None, newest: Cut) -> ViewStep:
         """Choose the cut to go to, and read the changes of all tables up to it."""
-        step, views = ViewStep(since, newest), {view.name for view in self._views}
+        step = ViewStep(since, newest, patience=self._bounds.wait_seconds)
+        views = {view.name for view in self._views}
         if since is not None:
             tables.open(step, since, self._names())
             step.cut = tables.choose_cut(since, newest, views)
         for view in self._views:
-            if not self._is_paused(view):
+            if not self._unfilled.is_paused(view):
                 # met again where the view is brought, and then noted
                 with suppress(Exception):
                     self._compile(view, tables)
@@ -198,27 +237,25 @@ class ViewKeeper:
             view.compiled = compile_view(view.definition, described)
             view.described = described
 
-    def _is_paused(self, view: KeptView) -> bool:
-        # the deadline first: it costs no look at the lake
-        return not view.retry_at.is_past and self.store.find_stop(view.definition) is not None
-
-    def _is_to_be_filled(self, view: KeptView, cut: Cut | None) -> bool:
-        """Whether a cut lacks a view that can be filled at it; says what a view waits for."""
-        if cut is None or str(view.name) in cut.versions or self._is_paused(view):
-            return False
-        if absent := view.find_absent(cut):
-            self._note(view, f"waits for {absent}, which is in no cut now")
-        return not absent
+    def _gather(self, view: KeptView, step: ViewStep) -> None:
+        """Gather a step's changes for a view that is computed at an older cut."""
+        if view.computation is None:
+            return
+        if step.lost & {*view.tables} or step.failed.keys() & {*view.tables} or view.find_absent(step.cut):
+            # its tables are others now: no changes lead there
+            view.drop_computation()
+        else:
+            view.computation.include(step, self._bounds.changed_bytes)
 
     def _bring(self, view: KeptView, tables: TableSteps, step: ViewStep) -> None:
         """Bring one view to the step's cut; it is left out of the cut if it cannot be."""
         # one that reads what is absent is filled again once that is back
-        if self._is_paused(view) or view.find_absent(step.cut):
+        if self._unfilled.is_paused(view) or view.find_absent(step.cut):
             return
         began, table = time.monotonic(), None
 
         def stop(reason: str) -> None:
-            self._stop(view, step, reason, time.monotonic() - began)
+            self._stop(view, step, reason, max(time.monotonic() - began, view.seconds))
 
         with contain_errors(f"view {view.name}", stop, self._check_shared):
             view.tried = tables.describe(view.tables)
@@ -233,12 +270,7 @@ class ViewKeeper:
     def _finish(self, view: KeptView, table: LakeTable, tables: TableSteps, step: ViewStep) -> None:
         """Add a view to the step's cut, where views over it read it."""
         step.done[view.name] = table
-        snapshot, name = table.writer.snapshot, str(view.name)
-        step.cut = replace(
-            step.cut,
-            versions={**step.cut.versions, name: snapshot.version},
-            ids={**step.cut.ids, name: snapshot.table_id},
-        )
+        step.cut = self.store.include(step.cut, table, view.shown_version)
         if any(view.name in other.tables for other in self._views):
             if view.name in tables.lookups:
                 tables.take(view.name, step, self._columns_of(view.name))
@@ -248,12 +280,12 @@ class ViewKeeper:
         """The step's cut, which says what views show an older one, and which are computed as a whole for now."""
         views = [view for view in self._views if view.name in step.done]
         as_of = {str(view.name): view.as_of for view in views if view.as_of is not None}
-        return replace(
-            step.cut, as_of=as_of, whole={str(view.name): view.whole_reason for view in views if view.whole_reason}
-        )
+        whole = {str(view.name): view.whole_reason for view in views if view.whole_reason}
+        return replace(step.cut, as_of={**step.cut.as_of, **as_of}, whole={**step.cut.whole, **whole})
 
     def _stop(self, view: KeptView, step: ViewStep, reason: str, seconds: float) -> None:
         reason = reason.removeprefix(f"view {view.name}: ").removeprefix(f"views.{view.name}: ")
+        view.drop_computation()
         view.put_off(seconds)
         tables = {name: table for each in self._views for name, table in each.described.items()}
         reason = explain_stop(reason, view.name, [each.definition for each in self._views], tables)

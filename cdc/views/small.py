@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from math import prod
 from typing import Final
 
 import duckdb
@@ -13,7 +14,7 @@ from cdc.core.errors import ViewStoppedError
 from cdc.core.table import Table, TableName
 from cdc.sinks.lake.layout import Lake
 from cdc.sinks.lake.table.load import LakeCopyWriter, prepare_folder
-from cdc.sinks.lake.table.lookup import TableLookup
+from cdc.sinks.lake.table.pinned_table import PinnedTable
 from cdc.views.compiled import CompiledView
 from cdc.views.refresh.evaluate import Evaluator
 from cdc.views.refresh.write_rows import find_key_problem
@@ -22,23 +23,25 @@ from cdc.views.statement.dialect.statements import DuckStatement
 
 SMALL_BYTES: Final = 8 * 2**20
 """Of the files of all tables of a view."""
+MAX_COMBINATIONS: Final = 1_000_000
+"""Of the rows of all uses: as many as a join of all rows with all has."""
 
 
 def compute_small(
-    view: CompiledView, lookups: Mapping[TableName, TableLookup], most_rows: int
+    view: CompiledView, tables: Mapping[TableName, PinnedTable], most_rows: int
 ) -> tuple[Table, pa.Table] | None:
     """The view and its rows; None where Spark has to compute them.
 
     That is where the statement is not proven to give the same in DuckDB, or has a column without a name, or its tables
-    have more than `most_rows` rows, and where a change of a table may touch every row, since that may be a join of all
-    rows with all. Raises PreconditionError as `describe_view`, ViewStoppedError when the key is not one.
+    have more than `most_rows` rows, or too many combinations. Raises PreconditionError as `describe_view`,
+    ViewStoppedError when the key is not one.
     """
-    if not isinstance(view.duckdb, DuckStatement) or view.plan.whole or not are_small(view, lookups, most_rows):
+    if not isinstance(view.duckdb, DuckStatement) or not are_small(view, tables, most_rows):
         return None
     names = [name for name in view.statement.spell_outputs() if name is not None]
-    if len(names) < len(view.duckdb.types):
+    if len(names) < len(view.duckdb.types) or _may_join_too_many(view, tables):
         return None
-    rows = {view.names[name]: _read(view, name, lookups[name]) for name in view.tables}
+    rows = {view.names[name]: _read(view, name, tables[name]) for name in view.tables}
     # an error there need not be one of the statement
     with suppress(duckdb.Error, pa.ArrowException):
         table, result = _evaluate(view, view.duckdb, names, rows)
@@ -46,6 +49,16 @@ def compute_small(
             raise ViewStoppedError(table.name, problem)
         return table, result
     return None
+
+
+def _may_join_too_many(view: CompiledView, tables: Mapping[TableName, PinnedTable]) -> bool:
+    """Whether the statement may join all rows with all, and these are too many.
+
+    It may where a change of a table touches every row of the view.
+    """
+    if not view.plan.whole:
+        return False
+    return prod(tables[use.table].row_count for use in view.plan.uses.values()) > MAX_COMBINATIONS
 
 
 def _evaluate(
@@ -56,15 +69,17 @@ def _evaluate(
     return table, view.shape(table).conform(Evaluator().evaluate(statement.sql, rows))
 
 
-def are_small(view: CompiledView, lookups: Mapping[TableName, TableLookup], most_rows: int) -> bool:
+def are_small(view: CompiledView, tables: Mapping[TableName, PinnedTable], most_rows: int) -> bool:
     """Whether all tables of a view together have at most `most_rows` rows, and SMALL_BYTES in files."""
-    files = [file for name in view.tables for file in lookups[name].snapshot.files.values()]
-    return sum(file.rows for file in files) <= most_rows and sum(file.size for file in files) <= SMALL_BYTES
+    read = [tables[name] for name in view.tables]
+    return (
+        sum(each.physical_rows for each in read) <= most_rows and sum(each.file_bytes for each in read) <= SMALL_BYTES
+    )
 
 
-def _read(view: CompiledView, name: TableName, lookup: TableLookup) -> pa.Table:
+def _read(view: CompiledView, name: TableName, table: PinnedTable) -> pa.Table:
     # of a table whose rows are counted only, any column
-    return lookup.read_all(view.plan.columns[name] or lookup.table.column_names[:1])
+    return table.read_all(view.plan.columns[name] or table.table.column_names[:1])
 
 
 def write_small(rows: pa.Table, table: Table, lake: Lake) -> list[CopiedFile]:

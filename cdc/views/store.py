@@ -75,19 +75,34 @@ class ViewStore:
             return None
         return table
 
-    def add_cut(self, cut: Cut, views: Mapping[TableName, LakeTable]) -> Cut:
-        """Add a tables' cut with these views, which stand at it, or at the older cuts that it names for them."""
-        reached = _with_views(cut, views)
-        self.cuts.add(reached, self.cuts.last())
-        return reached
+    def include(self, cut: Cut, view: LakeTable, version: int | None) -> Cut:
+        """A cut with a view at this version, or as it is now."""
+        snapshot, name = view.writer.snapshot, str(view.table.name)
+        version = snapshot.version if version is None else version
+        commit = snapshot.commit_id if version == snapshot.version else view.writer.log.commit_id(version)
+        return replace(
+            cut,
+            versions={**cut.versions, name: version},
+            ids={**cut.ids, name: snapshot.table_id},
+            commits={**cut.commits, **({name: commit} if commit else {})},
+        )
 
-    def extend_cut(self, views: Mapping[TableName, LakeTable]) -> Cut:
-        """Let the newest cut have these views, too, which were filled at it."""
-        last = self.cuts.last()
-        assert last is not None
-        reached = _with_views(last, views)
-        self.cuts.extend(reached)
-        return reached
+    def add_cut(self, cut: Cut) -> Cut:
+        """Add a tables' cut with the views that stand at it, or at the older cuts that it names for them."""
+        self.cuts.add(cut, self.cuts.last())
+        return cut
+
+    def extend_cut(self, cut: Cut, replaced: Iterable[TableName]) -> Cut:
+        """Put this cut in the place of the newest one, which is at the same position and has fewer views.
+
+        `replaced`: those of the others of which followers may have older rows.
+        """
+        self.cuts.extend(cut, map(str, replaced))
+        return cut
+
+    def was_shown(self, view: ViewDefinition) -> bool:
+        """Whether a view of this name has been in a cut before, whatever its rows were."""
+        return self._find_table(view) is not None or self.cuts.find_last_with(str(view.name)) is not None
 
     def shown_cut(self, cut: Cut, name: TableName) -> Cut:
         """The cut that a view shows at `cut`: that one, or an older one."""
@@ -99,16 +114,6 @@ class ViewStore:
         self.cuts.invalidate()
         cut = self.cuts.last()
         return cut.position if cut else None
-
-
-def _with_views(cut: Cut, views: Mapping[TableName, LakeTable]) -> Cut:
-    snapshots = {str(name): view.writer.snapshot for name, view in views.items()}
-    return replace(
-        cut,
-        versions={**cut.versions, **{name: each.version for name, each in snapshots.items()}},
-        ids={**cut.ids, **{name: each.table_id for name, each in snapshots.items()}},
-        commits={**cut.commits, **{name: each.commit_id for name, each in snapshots.items() if each.commit_id}},
-    )
 
 
 def bookmark_at(cut: Cut, source: Mapping[str, str]) -> Bookmark:

@@ -11,9 +11,9 @@ from cdc.core.table import Table, TableName
 from cdc.sinks.lake.metadata.cuts import Cut
 from cdc.sinks.lake.table.bounds import TooManyRowsError
 from cdc.sinks.lake.table.lookup import TableLookup
-from cdc.views.kept_view import ViewStep
 from cdc.views.refresh.lake_tables import TablesAtCut
 from cdc.views.store import ViewStore
+from cdc.views.view_step import ViewStep
 
 CUTS_AT_ONCE: Final = 100
 """Cuts of the tables that are looked at for the end of a slice."""
@@ -29,7 +29,8 @@ class Bounds:
     `slice_bytes`: changes of a step that passes over several cuts. `changed_bytes`: changes of a step that is one cut;
     for more, a view is computed as a whole. `found_bytes`: rows that one look into a table finds; for more, the same.
     `keys`: keys of a view that are computed at once; for more of them than `share` of its rows, all are, by Spark.
-    `small_rows`: of a view's tables, if it is filled without Spark.
+    `small_rows`: of a view's tables, if Spark does not read them. `wait_seconds`: that a step waits for views which are
+    computed as a whole, all together: for those of which the last time did not take longer.
     """
 
     slice_bytes: int = 64 * 2**20
@@ -38,6 +39,7 @@ class Bounds:
     keys: int = 100_000
     share: float = 0.2
     small_rows: int = 20_000
+    wait_seconds: float = 2.0
 
 
 class TableSteps:

@@ -1,7 +1,9 @@
 """Brings the rows of one view to a cut: the touched ones, or all of them."""
 
+import math
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -9,32 +11,47 @@ from pyspark.sql import SparkSession
 
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
-from cdc.core.waiting import Deadline
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.apply.tables import LakeTable
 from cdc.sinks.lake.feed.change_cache import ChangeCache
+from cdc.sinks.lake.metadata.cuts import Cut
 from cdc.sinks.lake.table.bounds import TooManyRowsError
 from cdc.sinks.lake.table.lookup import TableLookup
+from cdc.sinks.lake.table.pinned_table import PinnedTable
 from cdc.sinks.lake.table.row_changes import RowChanges
 from cdc.sinks.lake.table.row_files import RowFiles
 from cdc.views.compiled import CompiledView, PresentRows
+from cdc.views.computation import Computation
+from cdc.views.computing_threads import ComputingThreads
 from cdc.views.engines import Engines
-from cdc.views.kept_view import KeptView, ViewStep
+from cdc.views.kept_view import KeptView
 from cdc.views.refresh.derived import NotDerivedError
 from cdc.views.refresh.refresh import ViewEngine, refresh
 from cdc.views.refresh.row_hashes import HashedRows, hashed_schema
 from cdc.views.refresh.write_rows import ViewChanges, write_changes
-from cdc.views.spark.whole import WholeComputation
-from cdc.views.store import ViewStore, bookmark_at
+from cdc.views.spark.whole import ViewFiles
+from cdc.views.store import ViewStore
 from cdc.views.table_steps import Bounds
+from cdc.views.view_step import ViewStep
+from cdc.views.whole_views import WholeViews
 
 PARTS_OF_KEYS: Final = "by part of the key"
 """The folder of indexes of views by some columns of their keys."""
 Lookups = Mapping[TableName, TableLookup]
 
 
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """One view's part of a step."""
+
+    view: KeptView
+    compiled: CompiledView
+    lookups: Lookups
+    step: ViewStep
+
+
 class Upkeep:
-    """Computes views and writes them."""
+    """Computes views and writes them: by keys at once, as a whole in a thread of their own."""
 
     def __init__(
         self,
@@ -44,70 +61,77 @@ class Upkeep:
         say: Callable[[str], None],
         bounds: Bounds,
     ) -> None:
-        self._spark = spark
         self._store = store
         self._recent = recent
         self._say = say
         self._bounds = bounds
         self._engines = Engines(spark)
+        self.threads = ComputingThreads(spark, recent.announce_cut)
+        self._whole = WholeViews(spark, store, self.threads, say, bounds.small_rows)
 
-    def bring(self, view: KeptView, lookups: Lookups, step: ViewStep) -> LakeTable:
-        """Bring a view to the step's cut, where its tables are, whatever it takes."""
+    def bring(self, view: KeptView, lookups: Lookups, step: ViewStep) -> LakeTable | None:
+        """Bring a view to the step's cut, where its tables are; None while it is filled beside the other views.
+
+        One that is computed as a whole meanwhile shows the cut before (`as_of`).
+        """
         table, compiled = self._store.find_in(step.since, view.definition), view.compiled
-        if compiled is None:
+        if compiled is None or not compiled.tables <= lookups.keys():
             raise PreconditionError(f"views.{view.name}: a table that it reads cannot be opened")
-        if table is None or step.lost & {*view.tables} or not compiled.has_columns_of(table.table):
-            return self._fill(view, compiled, lookups, step)
-        self._move_on(view, compiled, table, lookups, step)
+        if table is not None and (step.lost & {*view.tables} or not compiled.has_columns_of(table.table)):
+            table = None
+        if view.computation and not view.computation.is_of(compiled, table.id if table else None):
+            view.drop_computation()
+        work = _Work(view, compiled, lookups, step)
+        if table is None or step.since is None:
+            return self._fill(work)
+        self._move_on(work, table, step.since.versions[str(view.name)])
+        return self._require(view)
+
+    def _require(self, view: KeptView) -> LakeTable:
         found = self._store.find(view.definition)
         assert found is not None
         return found
 
-    def _move_on(
-        self, view: KeptView, compiled: CompiledView, table: LakeTable, lookups: Lookups, step: ViewStep
-    ) -> None:
+    def _move_on(self, work: _Work, table: LakeTable, version: int) -> None:
+        """From the cut before, of which the table has this version, to the step's."""
+        view, step, plan = work.view, work.step, work.compiled.plan
         changed, large = step.changes_of(view.tables), step.large & {*view.tables}
-        plan = compiled.plan
         if view.as_of is None and any(plan.uses[alias].table in {*changed, *large} for alias in plan.whole):
-            view.whole_reason = ""
-            self._put_off(view, step)
+            self._put_off(work, version, "")
         elif view.as_of is None and large:
-            view.whole_reason = f"too many changes of {min(large)} at once"
-            self._put_off(view, step)
+            self._put_off(work, version, f"too many changes of {min(large)} at once")
         if view.as_of is None and changed:
-            self._refresh(view, compiled, table, lookups, changed, step)
-        if view.as_of is not None and view.whole_at.is_past:
-            self._compute_whole(view, compiled, table, lookups, step)
+            self._refresh(work, table, changed, version)
+        if view.as_of is not None and (view.computation or view.whole_at.is_past):
+            self._compute_whole(work, table)
 
-    def _put_off(self, view: KeptView, step: ViewStep) -> None:
-        """Leave a view at the cut before, until it is computed as a whole."""
-        assert step.since is not None
-        view.as_of = step.since.position.end_offset
+    def _put_off(self, work: _Work, version: int, reason: str) -> None:
+        """Leave a view at the cut before, which has this version, until it is computed as a whole."""
+        assert work.step.since is not None
+        work.view.show(work.step.since, version)
+        work.view.whole_reason = reason
 
-    def _refresh(
-        self,
-        view: KeptView,
-        compiled: CompiledView,
-        table: LakeTable,
-        lookups: Lookups,
-        changed: Mapping[TableName, RowChanges],
-        step: ViewStep,
-    ) -> None:
+    def _choose_patience(self, work: _Work) -> float:
+        """How long the others wait for a computation of this view that goes on or begins, in seconds."""
+        if not work.view.whole_seconds:
+            # it may show no older cut
+            return math.inf
+        begins, was_quick = work.view.computation is None, work.view.seconds <= self._bounds.wait_seconds
+        return work.step.patience if begins and was_quick else 0.0
+
+    def _refresh(self, work: _Work, table: LakeTable, changed: Mapping[TableName, RowChanges], version: int) -> None:
+        view, compiled = work.view, work.compiled
         present = self._open_present(view, table)
         engine = ViewEngine(partial(self._engines.run, compiled), present.find)
         keys = self._bounds.keys
         most = max(keys, int(self._bounds.share * table.writer.snapshot.live_rows))
-        before = table.writer.snapshot.version
         try:
-            tables = compiled.derived.attach(lookups, changed)
+            tables = compiled.derived.attach(work.lookups, changed)
             for changes in refresh(compiled.shape(table.table), tables, engine, keys, most):
-                self._write(table, changes, step)
+                self._write(table, changes, work.step.cut)
         except (TooManyRowsError, NotDerivedError) as error:
-            view.whole_reason = str(error)
-            self._put_off(view, step)
-            if table.writer.snapshot.version > before:
-                # some rows are of this cut already: it cannot show the one before
-                view.whole_at = Deadline(0)
+            # rows that were written already are in no cut before all are
+            self._put_off(work, version, str(error))
         else:
             view.whole_reason = ""
 
@@ -120,36 +144,57 @@ class Upkeep:
             table.writer.rows.row_files = RowFiles(folder / "rows", hashed_schema(table.table), hashed.derivation())
         return view.present
 
-    def _write(self, table: LakeTable, changes: ViewChanges, step: ViewStep) -> None:
+    def _write(self, table: LakeTable, changes: ViewChanges, cut: Cut) -> None:
         if changes:
-            app_id, to = self._store.lake.app_id, step.cut.position.end_offset
-            version, written = write_changes(table.writer, changes, app_id, to)
+            version, written = write_changes(table.writer, changes, self._store.lake.app_id, cut.position.end_offset)
             self._recent.put(table.id, version, written)
 
-    def _compute_whole(
-        self, view: KeptView, compiled: CompiledView, table: LakeTable, lookups: Lookups, step: ViewStep
-    ) -> None:
-        whole = WholeComputation(self._spark, self._store.lake, step.cut, lookups, self._bounds.small_rows)
-        changes = whole.differences(compiled, table.writer)
-        if changes is None:
-            self._load(view, compiled, lookups, step, anew=False)
+    def _compute_whole(self, work: _Work, table: LakeTable) -> None:
+        present = PinnedTable(table.table, table.writer.snapshot, table.writer.storage)
+        computation = self._compute(work, present, self._choose_patience(work))
+        if computation is None:
+            return
+        made = computation.outcome.require()
+        if isinstance(made, ViewFiles):
+            self._whole.load(made, computation)
         else:
-            self._write(table, changes, step)
-        view.was_computed()
+            self._write(table, made, computation.cut)
+        self._catch_up(work, computation)
 
-    def _fill(self, view: KeptView, compiled: CompiledView, lookups: Lookups, step: ViewStep) -> LakeTable:
-        began = time.monotonic()
-        self._load(view, compiled, lookups, step, anew=True)
-        table = self._store.find(view.definition)
-        assert table is not None
-        rows, seconds = table.writer.snapshot.live_rows, time.monotonic() - began
-        self._say(f"view {view.name}: {rows:,} rows computed in {seconds:.1f} s")
+    def _fill(self, work: _Work) -> LakeTable | None:
+        view = work.view
+        computation = self._compute(work, None, self._choose_patience(work) if work.step.moves else 0.0)
+        if computation is None:
+            return None
+        made = computation.outcome.require()
+        assert isinstance(made, ViewFiles)
+        if self._store.was_shown(view.definition):
+            work.step.replaced.add(view.name)
+        self._whole.load(made, computation)
+        rows = sum(file.rows for file in made.files)
+        self._say(f"view {view.name}: {rows:,} rows computed in {view.seconds:.1f} s")
         view.whole_reason = ""
-        view.was_computed()
-        return table
+        self._catch_up(work, computation)
+        return self._require(view)
 
-    def _load(self, view: KeptView, compiled: CompiledView, lookups: Lookups, step: ViewStep, *, anew: bool) -> None:
-        of_source = lookups[view.tables[0]].snapshot.configuration
-        whole = WholeComputation(self._spark, self._store.lake, step.cut, lookups, self._bounds.small_rows)
-        whole.fill(compiled, bookmark_at(step.cut, of_source), anew=anew)
-        self._store.tables.forget([view.name])
+    def _compute(self, work: _Work, present: PinnedTable | None, patience: float) -> Computation | None:
+        """The view's computation, begun now if none goes on; None if it has not ended within so many seconds."""
+        view = work.view
+        if view.computation is None:
+            tables = {name: work.lookups[name].pin() for name in work.compiled.tables}
+            is_urgent = patience == math.inf
+            view.computation = self._whole.begin(work.compiled, work.step.cut, tables, present, is_urgent=is_urgent)
+        computation, began = view.computation, time.monotonic()
+        has_ended = computation is not None and computation.wait(patience)
+        work.step.patience = max(work.step.patience - (time.monotonic() - began), 0.0)
+        if computation is None or not has_ended:
+            return None
+        view.computation, view.seconds = None, computation.outcome.seconds
+        return computation
+
+    def _catch_up(self, work: _Work, computation: Computation) -> None:
+        """From the cut where a computation began to the step's, where the tables are by now."""
+        work.view.was_computed()
+        if computation.cut.position != work.step.cut.position:
+            since, table = replace(work, step=computation.since(work.step)), self._require(work.view)
+            self._move_on(since, table, table.writer.snapshot.version)

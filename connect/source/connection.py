@@ -18,6 +18,7 @@ from cdc.core.position import Lsn, parse_lsn
 from cdc.core.timeline import SourceTimeline, parse_timeline_history
 from cdc.postgres.errors import UNAUTHENTICATED, to_cdc_error
 from cdc.postgres.session import KEEPALIVE_IDLE_SECONDS, KEEPALIVE_INTERVAL_SECONDS
+from cdc.postgres.values import read_value
 
 _FEATURE_NOT_SUPPORTED: Final = "0A000"
 _KEEPALIVE: Final = {"keepalives_idle": KEEPALIVE_IDLE_SECONDS, "keepalives_interval": KEEPALIVE_INTERVAL_SECONDS}
@@ -129,23 +130,17 @@ def _explain_refusal(source: SourceSettings, error: psycopg.OperationalError, st
 
 def current_lsn(connection: Connection) -> Lsn:
     """Read the end of the write-ahead log; commits with synchronous_commit=off may lie behind it."""
-    row = connection.execute("SELECT pg_current_wal_lsn()::text").fetchone()
-    assert row is not None
-    return parse_lsn(row[0])
+    return parse_lsn(read_value(connection, "SELECT pg_current_wal_lsn()::text"))
 
 
 def inserted_lsn(connection: Connection) -> Lsn:
     """Read where the next record of the write-ahead log begins, as far as it is inserted: behind every commit."""
-    row = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
-    assert row is not None
-    return parse_lsn(row[0])
+    return parse_lsn(read_value(connection, "SELECT pg_current_wal_insert_lsn()::text"))
 
 
 def read_clock(connection: Connection) -> float:
     """Read the source's clock in seconds since 1970; it also stamps the commits."""
-    row = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
-    assert row is not None
-    return float(row[0])
+    return float(read_value(connection, "SELECT extract(epoch FROM clock_timestamp())::float8"))
 
 
 def read_timeline(source: SourceSettings) -> SourceTimeline:

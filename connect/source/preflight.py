@@ -9,6 +9,7 @@ from cdc.connect.settings import SourceSettings
 from cdc.connect.source.relation import Shape
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
+from cdc.postgres.values import read_value
 
 SENDERS: Final = 2
 
@@ -51,7 +52,7 @@ def check_free_slot(connection: Connection) -> None:
 
 
 def _encoding(connection: Connection) -> None:
-    if _one(connection, "SELECT current_setting('server_encoding')") == "SQL_ASCII":
+    if read_value(connection, "SELECT current_setting('server_encoding')") == "SQL_ASCII":
         raise PreconditionError(
             f"database {connection.info.dbname} has encoding SQL_ASCII: nothing says what its bytes above 127 mean",
             "dump it, and restore it into a database WITH ENCODING 'UTF8' TEMPLATE template0",
@@ -59,11 +60,11 @@ def _encoding(connection: Connection) -> None:
 
 
 def _wal_level(connection: Connection) -> None:
-    level = _one(connection, "SELECT current_setting('wal_level')")
+    level = read_value(connection, "SELECT current_setting('wal_level')")
     if level == "logical":
         return
     # since Postgres 19 the first logical slot raises effective_wal_level; Debezium only checks wal_level
-    raised = _one(connection, "SELECT current_setting('effective_wal_level', true)")
+    raised = read_value(connection, "SELECT current_setting('effective_wal_level', true)")
     note = f", which Debezium does not take, though effective_wal_level is {raised}" if raised == "logical" else ""
     raise PreconditionError(
         f"the source has wal_level={level}{note}", "ALTER SYSTEM SET wal_level = logical; then restart Postgres"
@@ -71,7 +72,7 @@ def _wal_level(connection: Connection) -> None:
 
 
 def _role(connection: Connection, source: SourceSettings) -> None:
-    may = _one(connection, "SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user")
+    may = read_value(connection, "SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user")
     if not may:
         alter = sql.SQL("ALTER ROLE {} REPLICATION").format(sql.Identifier(source.user)).as_string(connection)
         raise PreconditionError(f"role {source.user} has no right to replicate", alter)
@@ -80,20 +81,14 @@ def _role(connection: Connection, source: SourceSettings) -> None:
 def _read_refusal(connection: Connection, source: SourceSettings, table: TableName) -> PreconditionError | None:
     name = sql.Identifier(table.schema, table.table)
     role = sql.Identifier(source.user)
-    if not _one(connection, "SELECT has_schema_privilege(%s, 'USAGE')", table.schema):
+    if not read_value(connection, "SELECT has_schema_privilege(%s, 'USAGE')", table.schema):
         grant = sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(table.schema), role)
         return PreconditionError(f"role {source.user} may not use schema {table.schema}", grant.as_string(connection))
-    if not _one(connection, "SELECT has_table_privilege(%s, 'SELECT')", name.as_string(connection)):
+    if not read_value(connection, "SELECT has_table_privilege(%s, 'SELECT')", name.as_string(connection)):
         grant = sql.SQL("GRANT SELECT ON {} TO {}").format(name, role)
         return PreconditionError(f"role {source.user} may not read {table}", grant.as_string(connection))
-    if _one(connection, "SELECT row_security_active(%s)", name.as_string(connection)):
+    if read_value(connection, "SELECT row_security_active(%s)", name.as_string(connection)):
         return PreconditionError(
             f"row level security hides rows of {table} from role {source.user}", "use a role with BYPASSRLS"
         )
     return None
-
-
-def _one(connection: Connection, query: str, *values: object) -> object:
-    # as bytes: psycopg's types take a text only if it is a literal
-    row = connection.execute(query.encode(), values or None).fetchone()
-    return row[0] if row else None

@@ -9,6 +9,7 @@ from cdc.connect.source.queries import read_sql
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 from cdc.postgres.locks import ALL_BUT_READERS, LOCK_PATIENCE, find_holders, locked_error
+from cdc.postgres.values import read_value
 
 OPERATIONS = "insert, update, delete, truncate"
 _PARTIAL = """
@@ -76,8 +77,7 @@ def _run(connection: Connection, publication: str, statement: sql.Composed, tabl
 
 
 def _publishes_via_root(connection: Connection, publication: str) -> bool:
-    row = connection.execute("SELECT pubviaroot FROM pg_publication WHERE pubname = %s", (publication,)).fetchone()
-    return row == (True,)
+    return bool(read_value(connection, "SELECT pubviaroot FROM pg_publication WHERE pubname = %s", publication))
 
 
 def _to_table_list(tables: Sequence[TableName]) -> sql.Composed:

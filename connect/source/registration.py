@@ -14,6 +14,7 @@ from cdc.connect.settings import SourceSettings
 from cdc.connect.source.heartbeat import HEARTBEAT
 from cdc.connect.source.queries import read_sql
 from cdc.core.errors import PreconditionError
+from cdc.postgres.values import read_value
 
 PIPELINES = "pipeline"
 HISTORY = "shapes"
@@ -89,12 +90,11 @@ def _find_missing_grants(connection: Connection, source: SourceSettings) -> list
 
 
 def _has_tables(connection: Connection, source: SourceSettings, names: Sequence[str] = _TABLES) -> bool:
-    row = connection.execute(
+    query = (
         "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-        " WHERE n.nspname = %s AND c.relname = ANY(%s)",
-        (source.heartbeat_schema, list(names)),
-    ).fetchone()
-    return row is not None and row[0] == len(names)
+        " WHERE n.nspname = %s AND c.relname = ANY(%s)"
+    )
+    return bool(read_value(connection, query, source.heartbeat_schema, list(names)) == len(names))
 
 
 def read_registration(connection: Connection, source: SourceSettings, pipeline: str) -> Registration | None:

@@ -30,6 +30,7 @@ from cdc.connect.source.relation import RelationKind, parse_shape, read_shapes
 from cdc.core.error_text import pick_first_line
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Column, Kind, Table, TableName
+from cdc.postgres.values import read_value
 
 NOTE_SECONDS: Final = 60.0
 """How long to wait for locked tables."""
@@ -145,12 +146,12 @@ def install_function(connection: Connection, source: SourceSettings) -> bool:
 
 
 def _has_function(connection: Connection, source: SourceSettings, body: str | None = None) -> bool:
-    row = connection.execute(
+    query = (
         "SELECT p.prosrc FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace"
-        " WHERE n.nspname = %s AND p.proname = %s",
-        (source.heartbeat_schema, SHAPES_NOW),
-    ).fetchone()
-    return row is not None and body in (None, row[0])
+        " WHERE n.nspname = %s AND p.proname = %s"
+    )
+    found = read_value(connection, query, source.heartbeat_schema, SHAPES_NOW)
+    return found is not None and body in (None, found)
 
 
 def note_partitions(connection: Connection, source: SourceSettings) -> None:
@@ -203,12 +204,11 @@ def _shorten(schema: str) -> str:
 
 
 def _is_installed(connection: Connection, source: SourceSettings, trigger: _Trigger) -> bool:
-    row = connection.execute(
+    query = (
         "SELECT p.prosrc FROM pg_event_trigger t JOIN pg_proc p ON p.oid = t.evtfoid JOIN pg_namespace n"
-        " ON n.oid = p.pronamespace WHERE t.evtname = %s AND t.evtenabled = 'A' AND n.nspname = %s",
-        (trigger.name, source.heartbeat_schema),
-    ).fetchone()
-    return row is not None and row[0] == trigger.body
+        " ON n.oid = p.pronamespace WHERE t.evtname = %s AND t.evtenabled = 'A' AND n.nspname = %s"
+    )
+    return bool(read_value(connection, query, trigger.name, source.heartbeat_schema) == trigger.body)
 
 
 def _install(connection: Connection, trigger: _Trigger) -> None:

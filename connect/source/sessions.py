@@ -7,6 +7,8 @@ from typing import Final
 
 from psycopg import Connection, sql
 
+from cdc.postgres.values import read_value
+
 TEXT: Final[Mapping[str, str]] = MappingProxyType(
     {
         "client_encoding": "UTF8",
@@ -74,7 +76,6 @@ def later_settings(version: int) -> Iterator[sql.Composed]:
 
 def sender_options(connection: Connection) -> dict[str, str]:
     """Make further settings for the connector's sessions: a longer wal_sender_timeout if the server's is too short."""
-    row = connection.execute("SELECT setting::bigint FROM pg_settings WHERE name = 'wal_sender_timeout'").fetchone()
-    milliseconds = row[0] if row else 0
+    milliseconds = read_value(connection, "SELECT setting::bigint FROM pg_settings WHERE name = 'wal_sender_timeout'")
     is_short = 0 < milliseconds < _SHORTEST_SENDER_SECONDS * 1000
     return {"wal_sender_timeout": f"{_SHORTEST_SENDER_SECONDS}s"} if is_short else {}

@@ -138,6 +138,15 @@ class DeltaFollower:
         notes = [*applied.notes, *self.histories.take_notes()]
         return replace(applied, stopped=[*lost, *applied.stopped], notes=notes, cost=applied.cost + CUT)
 
+    def awaits_cut(self) -> bool:
+        """Whether the next cut would have other tables than the last one: some joined or stopped since."""
+        last, listed = self.cuts.last(), self.tables.list_names()
+        if last is None:
+            return True
+        there = self.tables.select(Followed)
+        named = {str(name) for name in listed} & last.versions.keys()
+        return named != {str(name) for name in there} or not all(table.is_in(last) for table in there.values())
+
     def catch_up(self, batch: ChangeBatch) -> AppliedBatch:
         """Apply a batch from before the position to the joining tables only; adds no cut."""
         return self._applier.apply(batch, self.tables.select(Joining), int(batch.ends.offset[-1]))

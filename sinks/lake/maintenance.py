@@ -9,7 +9,7 @@ from cdc.core.position import Position
 from cdc.core.table import TableName
 from cdc.sinks.lake.apply.table_dead_letters import TableDeadLetters
 from cdc.sinks.lake.delta.retention import Retention
-from cdc.sinks.lake.metadata.cuts import Cuts, oldest_needed_version
+from cdc.sinks.lake.metadata.cuts import Cut, Cuts, oldest_needed_version
 from cdc.sinks.lake.table.maintenance import maintain
 from cdc.sinks.lake.table.writer import TableWriter
 
@@ -36,6 +36,8 @@ class LakeMaintenance:
         self._hours = hours
         # version and time of each table's last maintenance
         self._maintained: dict[TableName, tuple[int, float]] = {}
+        # where followers stood in the last round: most stand there still, and each search is a request
+        self._found: dict[int, Cut] = {}
 
     def run(self, needed: Iterable[Position]) -> None:
         """Maintain all tables. `needed`: the positions of followers behind, whose past is kept.
@@ -49,7 +51,7 @@ class LakeMaintenance:
         last = self._cuts.last()
         if last is None:
             return
-        cuts = [cut for at in needed if (cut := self._cuts.find(at.end_offset))]
+        cuts = self._find_cuts(needed)
         behind = [cut for cut in cuts if cut.position.end_offset < last.position.end_offset]
         failed = list[CdcError]()
         for name, writer, version in opened:
@@ -65,6 +67,12 @@ class LakeMaintenance:
             self._letters.maintain(self._hours)
         if failed:
             raise failed[0]
+
+    def _find_cuts(self, positions: Iterable[Position]) -> list[Cut]:
+        offsets = {position.end_offset for position in positions}
+        found = {offset: self._found.get(offset) or self._cuts.find(offset) for offset in offsets}
+        self._found = {offset: cut for offset, cut in found.items() if cut}
+        return [*self._found.values()]
 
     def _is_due(self, name: TableName, writer: TableWriter) -> bool:
         """Whether the table changed since its last maintenance, or IDLE_SECONDS passed: idle tables age, too."""

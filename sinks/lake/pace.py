@@ -2,7 +2,8 @@
 
 A commit writes the whole vector of every file that loses rows: 130 KB for a file of a million rows with scattered
 deletes. That is too much for a hundred rows of 0.2 s, and fine for a second's rows. On an object store, a commit is a
-handful of requests. The user's freshness bounds the wait.
+handful of requests. The user's freshness bounds the wait. Heartbeats alone are no change: a cut for each would be most
+of what an idle lake asks of its store.
 """
 
 import time
@@ -17,6 +18,9 @@ OVERHEAD_RATIO: Final = 2.0
 compaction and rewrites add 2.6 times the rows."""
 MIN_TRANSACTIONS: Final = 5.0
 """With fewer transactions than this within the freshness, waiting gains nothing."""
+STORE_REST_SECONDS: Final = 55.0
+"""For so long after a commit to an object store, heartbeats alone get no cut: with one every ten seconds, they get one
+a minute."""
 FILE_BYTES: Final = 2048
 """Overhead of a Parquet file with a few rows."""
 
@@ -38,10 +42,12 @@ class CommitCost:
 
 @dataclass(frozen=True, slots=True)
 class PaceLimits:
-    """`freshness`: seconds that a change may wait for others. `requests_a_second`: a limit where requests cost."""
+    """`freshness`: seconds that a change may wait for others. `requests_a_second`: a limit where requests cost.
+    `rest`: seconds that heartbeats for which nobody waits may lack a cut."""
 
     freshness: float
     requests_a_second: float | None = None
+    rest: float = 0.0
 
     @classmethod
     def of_folder(cls, freshness: float | None) -> Self:
@@ -52,7 +58,7 @@ class PaceLimits:
     def of_object_store(cls, freshness: float | None) -> Self:
         """The limits on an object store. By default one busy table commits every 6.5 s: 5,800 requests per hour with
         maintenance."""
-        return cls(6.5 if freshness is None else freshness, 1.5)
+        return cls(6.5 if freshness is None else freshness, 1.5, STORE_REST_SECONDS)
 
 
 def commit_interval(cost: CommitCost, transactions: int, seconds: float, bounds: PaceLimits) -> float:
@@ -77,6 +83,8 @@ class Pace:
         self._clock = clock
         self._began = self._before = float("-inf")
         self._interval = 0.0
+        # so that the first batch is committed, whatever it is
+        self._committed = float("-inf")
 
     def remaining(self) -> float:
         """Seconds until the next batch should be read."""
@@ -86,7 +94,16 @@ class Pace:
         """Note that a batch is being read now."""
         self._before, self._began = self._began, self._clock()
 
+    def may_rest(self) -> bool:
+        """Whether the last commit is so recent that heartbeats alone need none now."""
+        return self._clock() - self._committed < self._bounds.rest
+
+    def note_rest(self) -> None:
+        """Note that the batch that began last needs no commit: the next one need not wait."""
+        self._interval = 0.0
+
     def note_commit(self, cost: CommitCost, transactions: int) -> None:
         """Note the cost of the batch that began last."""
         # from one beginning to the next: the time in which these transactions came
+        self._committed = self._clock()
         self._interval = commit_interval(cost, transactions, self._began - self._before, self._bounds)

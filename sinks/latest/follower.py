@@ -49,6 +49,9 @@ class LatestFollower:
     def close(self) -> None:
         self._states.close()
 
+    def take_over(self) -> None:
+        self._states.open()
+
     def forget_position(self) -> None:
         """Store no position; an older writer is fenced, so it cannot store its own."""
         with self._states.transaction() as writer:

@@ -5,8 +5,8 @@ from functools import partial
 
 from cdc.core.position import Position
 from cdc.log.clients.transactional_writer import TransactionalWriter
-from cdc.log.names import positions_topic
 from cdc.log.settings import LogSettings
+from cdc.sinks.latest import layout
 from cdc.sinks.latest import state as states
 from cdc.sinks.latest.state import LatestState, TableRecord
 from cdc.sinks.owner import Owner
@@ -18,10 +18,11 @@ class StateWriter(TransactionalState[LatestState]):
 
     def __init__(self, log: LogSettings, owner: Owner) -> None:
         self._owner = owner
-        self._positions = positions_topic(log.prefix)
+        topic = layout.topic_of_positions(log)
+        self._positions = topic.name
         empty = LatestState()
-        reader = TopicState(log, self._positions, empty, partial(states.after, owner))
-        super().__init__(log, owner, empty, reader)
+        reader = TopicState(log, topic.name, empty, partial(states.after, owner))
+        super().__init__(log, owner, empty, reader, topic)
 
     def register(self, records: Sequence[TableRecord]) -> None:
         """Write records of tables in a transaction of their own."""

@@ -183,6 +183,9 @@ class PercolatorFollower:
         """That of the rows: a batch goes to their indexes first."""
         return self._rows.furthest()
 
+    def take_over(self) -> None:
+        self._log.open()
+
     def forget_position(self) -> None:
         """Store no position; the matches that there are stay known, so that none is told again."""
         self._log.open()

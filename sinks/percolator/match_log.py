@@ -67,7 +67,7 @@ class MatchLog:
         self._topics = topics
         self._has_topics = False
         self._reader = MatchReader.of(log, owner, topics)
-        self._states = TransactionalState(log, owner, MatchState(), self._reader)
+        self._states = TransactionalState(log, owner, MatchState(), self._reader, topics.position)
 
     @property
     def reached(self) -> Reached:

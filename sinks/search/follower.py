@@ -178,6 +178,9 @@ class SearchFollower:
             state = self._document.read(client)
         return state.begun or state.position
 
+    def take_over(self) -> None:
+        """Nothing: the versions of documents refuse an older state."""
+
     def forget_position(self) -> None:
         """Store no position, with a version above the last one's: a late write of the old position loses."""
         with self._writing() as client:

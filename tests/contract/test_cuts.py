@@ -85,9 +85,9 @@ def test_the_newest_cut_gets_further_tables(tmp_path: Path, monkeypatch: pytest.
         assert reader.last() == before
         table.maintain(0.0, 0)
         wider = replace(cut(offset), versions={"public.t": offset, "shop.v": 1}, ids={"shop.v": "x"})
-        table.extend(wider)
+        table.extend(wider, ["shop.v"])
         before = table.last()
-        assert before == reader.last() == reader.find(offset) == wider
+        assert before == reader.last() == reader.find(offset) == replace(wider, joined=frozenset({"shop.v"}))
     assert reader.list_after(cut(3), 9) == [reader.find(4), reader.find(5)]
     with pytest.raises(RefusedError, match="another writer has moved"):
         table.extend(cut(4))

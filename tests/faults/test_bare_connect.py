@@ -7,7 +7,7 @@ from cdc.columns.netting.ends import Ends
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.source.catalog import TablesRefusedError
 from cdc.core.position import Offsets, Position
-from cdc.run.health.heartbeat_chain import HeartbeatChain
+from cdc.run.health.heartbeat_chain import CheckedBeats, HeartbeatChain
 from tests.support.cdc_inprocess import bootstrap, catch_up, verify
 from tests.support.pipelines import MakePipeline
 
@@ -28,9 +28,9 @@ def remembered(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many commits the chain of heartbeats remembers after each run, once a heartbeat came."""
     counts, check = list[int](), HeartbeatChain.check
 
-    def look(chain: HeartbeatChain, run: Ends, before: Position, start: Offsets) -> tuple[str | None, Offsets]:
+    def look(chain: HeartbeatChain, run: Ends, before: Position, start: Offsets) -> CheckedBeats:
         checked = check(chain, run, before, start)
-        if checked[0] is not None:
+        if checked.digest is not None:
             counts.append(len(chain._commits))
         return checked
 

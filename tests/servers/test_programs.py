@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 import polars
 import pytest
+from psycopg.rows import dict_row
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -123,6 +124,8 @@ def write_note(pipeline: Pipeline, number: int) -> str:
     """Write it; returns its token."""
     with pipeline.servers.connect(pipeline.settings.source.dbname) as connection:
         connection.execute("INSERT INTO notes VALUES (%s, %s)", (number, f"note {number}"))
+        # whatever rows a program's connection makes
+        connection.row_factory = dict_row
         with connection.transaction(), pytest.raises(PreconditionError, match="commit first"):
             cdc.token(connection)
         return cdc.token(connection)

@@ -15,6 +15,7 @@ from tests.support.further import further
 from tests.support.lake.cut_lake import CutLake
 from tests.support.views.kept import Kept
 from tests.support.views.sales import TABLES, order
+from tests.support.waiting import until
 
 CARD = ViewDefinition.of(
     "sales.card",
@@ -86,6 +87,7 @@ def test_a_wrong_key_of_what_spark_computed_is_told(
         "sales.of_null", "SELECT nullif(id, 1) AS id, initcap(name) AS name FROM customers", ["id"]
     )
     kept = Kept(spark, tmp_path, TABLES, [doubled, of_null, NAMED])
+    kept.restart(bounds=Bounds(small_rows=0))
     for number in range(3):
         kept.source.put("customers", {"id": number, "name": "a"})
     cut = kept.keeper.bring(kept.source.cut())
@@ -97,7 +99,7 @@ def test_a_wrong_key_of_what_spark_computed_is_told(
 
 def test_a_whole_view_shows_the_cut_of_its_last_computation(spark: SparkSession, tmp_path: Path) -> None:
     kept, random = Kept(spark, tmp_path, TABLES, [RANKING]), Random(1)
-    kept.restart(LONG_SECONDS)
+    kept.restart(LONG_SECONDS, Bounds(wait_seconds=LONG_SECONDS))
     shown = None
     for number in range(6):
         kept.source.put("orders", order(number, random))
@@ -107,7 +109,7 @@ def test_a_whole_view_shows_the_cut_of_its_last_computation(spark: SparkSession,
         assert kept.rows(RANKING, cut) == kept.recompute(RANKING, shown)
         # what it shows is known from the cut
         if number == 3:
-            kept.restart(LONG_SECONDS)
+            kept.restart(LONG_SECONDS, Bounds(wait_seconds=LONG_SECONDS))
             shown = None
     kept.source.put("customers", {"id": 1, "name": "a"})
     assert kept.keeper.bring(kept.source.cut()).as_of
@@ -133,3 +135,27 @@ def test_a_view_stops_with_the_words_of_spark(spark: SparkSession, tmp_path: Pat
     assert [stop and stop.lsn for stop in stops] == [cut.position.lsn] * 2
     assert "[CAST_INVALID_INPUT]" in str(stops[0])
     assert "calling o" not in str(stops[1])
+
+
+@pytest.mark.parametrize("small_rows", [20_000, 0], ids=["read here", "read by Spark"])
+def test_a_view_that_spark_never_ends_holds_up_no_other(spark: SparkSession, tmp_path: Path, small_rows: int) -> None:
+    """And the process ends without it."""
+    uses = ", ".join(f"customers c{number}" for number in range(9))
+    endless = ViewDefinition.of("sales.endless", f"SELECT c0.id, count(*) AS n FROM {uses} GROUP BY c0.id", ["id"])
+    kept = Kept(spark, tmp_path, TABLES, [endless, NAMED])
+    kept.restart(LONG_SECONDS, Bounds(small_rows=small_rows))
+    for number in range(60):
+        kept.source.put("customers", {"id": number, "name": "a"})
+    kept.keeper.advance(kept.source.cut())
+    until(kept.keeper.fill_next, "one is filled")
+    until(lambda: has_jobs(spark), "the other one is computed")
+    for name in "bc":
+        kept.source.put("customers", {"id": 1, "name": name})
+        cut = kept.keeper.advance(kept.source.cut())
+        assert kept.rows(NAMED, cut) == kept.recompute(NAMED, cut)
+    kept.keeper.close()
+    until(lambda: not has_jobs(spark), "its job has ended")
+
+
+def has_jobs(spark: SparkSession) -> bool:
+    return bool(spark.sparkContext.statusTracker().getActiveJobsIds())

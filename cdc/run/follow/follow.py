@@ -74,7 +74,7 @@ def follow(
         if pipeline.lake_name in names:
             held.enter_context(run_resyncs(resyncs, streams.resync, say))
         held.enter_context(stop_on_signals(stopping, say))
-        say(f"following: {', '.join(names)}")
+        streams.take_over(names)
         failures = _run_streams(streams, names, partial(_find_fatal, monitor, leases.values()), stopping)
     _raise_first(failures)
     if until_caught_up:

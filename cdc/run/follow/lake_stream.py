@@ -1,95 +1,36 @@
 """The stream that keeps the lake in sync: cuts transactions into runs by their ENDs, reads and applies each run."""
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.netting.ends import Ends, concat_ends, cut_runs, drop_applied
 from cdc.core.errors import TopicLostError
-from cdc.core.position import BEFORE_LOG, Offsets, Position
+from cdc.core.position import BEFORE_LOG, Offsets, Position, without_topic
 from cdc.core.table import Table, TableName
 from cdc.core.table_state import ACTIVE, Followed, Joining
 from cdc.log.clients.reader import Reader
-from cdc.log.end_reader import EndReader
-from cdc.log.names import change_topic, transaction_topic
-from cdc.log.run_reader import ReadRun, RunReader, RunTooLargeError
-from cdc.log.settings import LogSettings
+from cdc.log.names import change_topic
+from cdc.log.run_reader import ReadRun, RunTooLargeError
 from cdc.log.spark_options import stream_options
 from cdc.log.transaction_topic import check_position
-from cdc.run.copy.resync_queue import ResyncQueue
-from cdc.run.follow.large_runs import LargeRunReader, ReadLargeRun, find_missing
+from cdc.run.follow.lake_stream_parts import MESSAGES_A_CHANGE, LakeStreamConfig, LakeStreamHooks, Readers
+from cdc.run.follow.large_runs import ReadLargeRun, find_missing
 from cdc.run.follow.schema_changes import SchemaChanges
-from cdc.run.follow.stop_reports import StopReports
-from cdc.run.follow.stop_requests import StopRequests
 from cdc.run.follow.streams import BatchProgress
 from cdc.run.follow.table_joiner import StreamSteps, TableJoiner
-from cdc.run.health.heartbeat_chain import HeartbeatChain
 from cdc.run.tables import problems
 from cdc.run.tables.resume_check import require_position
 from cdc.sinks.lake.apply.apply import AppliedBatch
 from cdc.sinks.lake.follower import DeltaFollower
 from cdc.sinks.lake.pace import Pace
-from cdc.sinks.lake.settings import DeltaSettings
 
 MOST_RUN_BYTES: Final = 256 * 1024 * 1024
 """A run of more bytes is read by a Spark job, however few its changes are."""
-MESSAGES_A_CHANGE = 2
-"""The transaction topic has at most this many messages for one change: a BEGIN and an END."""
-
-
-@dataclass(frozen=True, slots=True)
-class Readers:
-    """The stream's readers: of runs (in the driver, or by a Spark job), of new ENDs, and of the heartbeats."""
-
-    small: RunReader
-    large: LargeRunReader
-    ends: EndReader
-    chain: HeartbeatChain
-
-
-@dataclass(frozen=True, slots=True)
-class LakeStreamHooks:
-    """The stream's connections to the process around it.
-
-    `reached` hears of every batch and returns whether to go on. `wait` sleeps for seconds, or less when the stream is
-    to end. `stops` and `resyncs` hand tables to be stopped, and to be copied again, from thread to thread. `reports`
-    hears of stopped tables.
-    """
-
-    reached: Callable[[BatchProgress], bool]
-    say: Callable[[str], None]
-    stops: StopRequests
-    resyncs: ResyncQueue
-    reports: StopReports
-    wait: Callable[[float], object] = time.sleep
-
-
-@dataclass(frozen=True, slots=True)
-class LakeStreamConfig:
-    """The settings of the log, and those of the lake, which say how large a run is."""
-
-    log: LogSettings
-    delta: DeltaSettings
-
-    @property
-    def topic(self) -> str:
-        """The transaction topic."""
-        return transaction_topic(self.log.prefix)
-
-    @property
-    def few_messages(self) -> int:
-        """Up to so many messages of the transaction topic, a run is small."""
-        return self.delta.small_run_changes * MESSAGES_A_CHANGE
-
-    @property
-    def most_messages(self) -> int:
-        """So many messages of the transaction topic are read at once."""
-        return self.delta.batch_changes * MESSAGES_A_CHANGE
 
 
 class LakeStream:
@@ -152,7 +93,7 @@ class LakeStream:
         if len(new_ends):
             self._pending.append(new_ends)
             self._last_read = int(new_ends.offset[-1])
-        # not earlier: the ENDs above were read while the last call's runs were, and `_position` belonged to those
+        # not earlier: while the last call's runs were read, `_position` belonged to those
         self._await_reading()
         # up to the furthest table, ENDs are only gathered: the run that reaches it is cut from all of them
         if self._is_done or not self._pending or self._last_read < self._furthest:
@@ -196,22 +137,34 @@ class LakeStream:
         for run in runs:
             start = self._apply_schema_changes(run, self._position.next_offsets)
             # before anything of the run is applied: a log without some commits is followed only up to the gap
-            beat, start = self._readers.chain.check(run, self._position, start)
+            beats = self._readers.chain.check(run, self._position, start)
+            start = beats.next_offsets
+            if beats.are_routine and self._may_rest():
+                # read again after a restart: the lake's position is the one of its last cut
+                self._position = replace(run.position(self._position, start), beat=beats.digest)
+                self._pace.note_rest()
+                continue
             tables, changes, read = self._read_run(run, start)
             # commits happen in the order of the runs; and only now is it known whether `reached` wants more
             self._await_commit()
             if self._is_done:
                 return
-            if isinstance(read, ReadLargeRun) and self._follower.letters.count_blocked().keys() & set(
-                read.batch.large.tables
-            ):
+            if isinstance(read, ReadLargeRun) and self._has_blocked(read):
                 # the last commit left keys held, unknown to the tasks of this run: read again. The files they wrote
                 # belong to no table, and a sweep deletes them
                 read = self._read_tables(run, tables, changes, start)
-            position = replace(run.position(self._position, read.next_offsets), beat=beat)
+            position = replace(run.position(self._position, read.next_offsets), beat=beats.digest)
             self._committing = self._commit_thread.submit(self._commit, read, BatchProgress(position, changes))
             # this run reaches the furthest table: from here on no table is ahead of the position
             self._position, self._furthest = position, BEFORE_LOG
+
+    def _has_blocked(self, read: ReadLargeRun) -> bool:
+        return bool(self._follower.letters.count_blocked().keys() & set(read.batch.large.tables))
+
+    def _may_rest(self) -> bool:
+        """Whether a cut for heartbeats alone would say nothing that anybody needs now."""
+        self._await_commit()
+        return self._pace.may_rest() and self._hooks.may_rest() and not self._follower.awaits_cut()
 
     def _join_tables(self) -> Position:
         """Join the tables that were copied meanwhile; one whose topic has lost what it needs is stopped."""
@@ -273,8 +226,8 @@ class LakeStream:
         # earlier runs are applied with the table as it was
         self._await_commit()
         self._hooks.reports.report(self._follower.tables.stop(dict.fromkeys(names, lost.what), copy=names))
-        self._position = replace(self._position, next_offsets=_without_topic(self._position.next_offsets, lost.topic))
-        return _without_topic(start, lost.topic)
+        self._position = replace(self._position, next_offsets=without_topic(self._position.next_offsets, lost.topic))
+        return without_topic(start, lost.topic)
 
     def _read_tables(self, run: Ends, tables: Sequence[Table], changes: int, start: Offsets) -> ReadRun | ReadLargeRun:
         # a Spark job takes 0.6 s even for one message; the driver reads a small run in milliseconds
@@ -293,7 +246,3 @@ class LakeStream:
         with Reader(self._config.log) as reader:
             check_position(reader, self._config.topic, position)
         return position
-
-
-def _without_topic(offsets: Offsets, topic: str) -> Offsets:
-    return {name: at for name, at in offsets.items() if name != topic}

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,7 +20,8 @@ from cdc.run.copy.fill import TableFiller
 from cdc.run.copy.resync import resync_tables
 from cdc.run.copy.resync_queue import ResyncQueue, ResyncResult
 from cdc.run.follow.feed_stream import FeedStream, FeedStreamHooks, choose_poll_seconds
-from cdc.run.follow.lake_stream import LakeStream, LakeStreamConfig, LakeStreamHooks, Readers
+from cdc.run.follow.lake_stream import LakeStream
+from cdc.run.follow.lake_stream_parts import LakeStreamConfig, LakeStreamHooks, Readers
 from cdc.run.follow.large_runs import LargeRunReader
 from cdc.run.follow.maintenance import run_maintenance
 from cdc.run.follow.schema_changes import SchemaChanges
@@ -39,6 +40,7 @@ from cdc.run.spark.errors import SparkEndedError
 from cdc.run.tables.resume_check import require_position
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.follower import DeltaFollower
+from cdc.views.keeper import ViewKeeper
 
 Say = Callable[[str], None]
 ENDING = (RefusedError, SparkEndedError)
@@ -61,6 +63,12 @@ class FollowContext:
     leases: Mapping[str, Lease]
 
 
+def have_settled(keeper: ViewKeeper | None) -> bool:
+    """Whether all views show the newest cut: one that shows an older one is computed at the next. False without a
+    keeper, since nothing is known of views that another process keeps."""
+    return keeper is not None and not keeper.has_delayed
+
+
 class ProcessStreams:
     """Builds and runs one stream per follower; `run` is called in a thread of its own for each."""
 
@@ -79,6 +87,18 @@ class ProcessStreams:
         self._fed = pipeline.fed
         # without a stream behind the lake in this process, recent changes would be kept for nobody
         self._recent = ChangeCache() if set(names) - {self._lake} else ChangeCache(0)
+        self._keeper: ViewKeeper | None = None
+        # of the maintenance's thread, which looks every minute: opened anew, their cuts are read from the first one on
+        self._views = pipeline.reopened().views
+
+    def take_over(self, names: Sequence[str]) -> None:
+        """Take these followers over, and say so: of two processes, the one that says it later goes on."""
+        for name in names:
+            # of one that fails, the stream tries it again, and says what is wrong
+            with suppress(CdcError):
+                if name in self._fed:
+                    self._fed[name].take_over()
+        self._say(f"following: {', '.join(names)}")
 
     def resync(self, names: Collection[TableName]) -> ResyncResult:
         """Copy tables beside the streams."""
@@ -129,7 +149,8 @@ class ProcessStreams:
             # closes the maintenance of the last try before its tables are opened anew
             held.close()
             own, is_patient = self._pipeline.reopened(), self._context.target is None
-            keeper = open_keeper(own, self._recent, self._say, is_patient=is_patient)
+            self._keeper = None
+            keeper = self._keeper = open_keeper(own, self._recent, self._say, is_patient=is_patient)
             held.enter_context(maintain_views(own, keeper, partial(self._read_positions, of_views=True), self._say))
             return ViewStream(keeper, own.table_cuts, self._recent, hooks, self._poll_seconds)
 
@@ -140,7 +161,12 @@ class ProcessStreams:
         held.callback(follower.close)
         # one filler for all tries: it remembers which copies have just failed
         filler = TableFiller(name, follower, feed, self._say)
-        return lambda: FeedStream(follower, feed, filler, self._recent, hooks, self._poll_seconds)
+
+        def start() -> Stream:
+            follower.take_over()
+            return FeedStream(follower, feed, filler, self._recent, hooks, self._poll_seconds)
+
+        return start
 
     def _lake_stream(self, done: StopEvent, held: ExitStack) -> SparkStream:
         pipeline, s = self._pipeline, self._pipeline.settings
@@ -160,10 +186,15 @@ class ProcessStreams:
         schema = SchemaChanges(follower, small, s.source)
         reached = partial(self._report_progress, self._lake, done)
         context = self._context
-        hooks = LakeStreamHooks(reached, self._say, context.stops, context.resyncs, context.reports, done.wait)
+        stops, resyncs, reports = context.stops, context.resyncs, context.reports
+        hooks = LakeStreamHooks(reached, self._say, stops, resyncs, reports, done.wait, self._may_rest)
         stream = LakeStream(follower, readers, schema, LakeStreamConfig(s.log, s.delta[1]), hooks)
         scratch = open_scratch(pipeline.state)
         return SparkStream(pipeline.spark, self._lake, s.follow.trigger_seconds, stream, scratch)
+
+    def _may_rest(self) -> bool:
+        """Whether nobody needs a cut for heartbeats alone: neither who waits for a target, nor a view."""
+        return self._context.target is None and (not self._pipeline.settings.views or have_settled(self._keeper))
 
     def _chain(self, follower: DeltaFollower, reader: RunReader) -> HeartbeatChain:
         s, position = self._pipeline.settings, require_position(follower)
@@ -173,8 +204,8 @@ class ProcessStreams:
         return HeartbeatChain(reader, s.source, self._pipeline.name, since, confirmed.include)
 
     def _read_positions(self, *, of_views: bool = False) -> list[Position] | None:
-        """The positions of the followers behind the lake, the views among them; None while one does not answer, since
-        it may need any cut. `of_views`: only of followers that hold views.
+        """The positions of the followers behind the lake, the views among them, and of views that are computed; None
+        while one does not answer, since it may need any cut. `of_views`: only of followers that hold views.
 
         Called in the thread of the maintenance, so with clients of its own.
         """
@@ -183,10 +214,11 @@ class ProcessStreams:
             with self._pipeline.reopened() as own:
                 positions = [f.position() for name, f in own.fed.items() if not of_views or s.holds_views(name)]
                 if s.views and not of_views:
-                    positions.append(own.views.position())
+                    positions.append(self._views.position())
         except CdcError:
             return None
-        return [position for position in positions if position is not None]
+        computed = self._keeper.list_read_positions() if self._keeper else []
+        return [*(position for position in positions if position is not None), *computed]
 
     def _report_progress(self, name: str, done: StopEvent, progress: BatchProgress) -> bool:
         """Print the progress of a batch; returns whether its stream is to go on."""

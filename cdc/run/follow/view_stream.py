@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from cdc.run.follow.feed_stream import FeedStreamHooks, await_cut
+from cdc.core.waiting import Deadline
+from cdc.run.follow.feed_stream import OTHER_SECONDS, FeedStreamHooks, await_cut
 from cdc.run.follow.maintenance import ReadPositions, run_maintenance
 from cdc.run.follow.streams import BatchProgress
 from cdc.run.pipeline import Pipeline
@@ -22,7 +23,7 @@ class ViewStream:
     """Brings the views from cut to cut.
 
     Looks for a new one every `poll_seconds`, and at once when `recent` rings: the stream of the lake, in this process,
-    has then written one.
+    has then written one, or a view is computed that is to be shown.
     """
 
     keeper: ViewKeeper
@@ -39,19 +40,28 @@ class ViewStream:
                 cut = self.cuts.last()
                 if cut is not None and (last is None or not last.position.covers(cut.position)):
                     last = self.keeper.advance(cut)
-                # one at a time: the views that are filled go on in between
-                if last is not None and self.keeper.fill_next():
-                    self.hooks.works()
-                elif last is not None and last.position != told:
-                    self.hooks.works()
+                # beside each other: the views that are filled go on meanwhile
+                has_filled = last is not None and self.keeper.fill_next()
+                self.hooks.works()
+                if last is not None and not has_filled and last.position != told and not self.keeper.is_filling:
                     told = last.position
                     if not self.hooks.reached(BatchProgress(told, 0)):
                         return
-                else:
-                    self.hooks.works()
-                    rings = await_cut(self.recent, rings, self.poll_seconds, stopping)
+                elif not has_filled and (cut is None or last is None or last.position.covers(cut.position)):
+                    rings = self._rest(rings, stopping)
         finally:
+            self.keeper.close()
             self.keeper.save()
+
+    def _rest(self, rings: int, stopping: threading.Event) -> int:
+        """Wait until there may be a new cut, or a view was filled; returns the number of rings."""
+        deadline, heard = Deadline(self.poll_seconds), rings
+        while heard == rings and not deadline.is_past and not stopping.is_set():
+            heard = await_cut(self.recent, rings, min(self.poll_seconds, OTHER_SECONDS), stopping)
+            # one that was stopped is tried again
+            if heard == rings and self.keeper.fill_next():
+                break
+        return heard
 
 
 @contextmanager

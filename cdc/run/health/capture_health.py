@@ -9,6 +9,7 @@ from psycopg import Connection
 from cdc.connect.capture.connector_state import ConnectorState, look_up
 from cdc.connect.source.connection import read_clock
 from cdc.core.errors import CdcError, HistoryLostError, UnreachableError
+from cdc.run.health.continuity import check_slot
 from cdc.run.health.observation import CaptureObserver
 from cdc.run.health.patience import Patience
 from cdc.run.health.result import Failing, Health, Healthy, fail_since
@@ -88,10 +89,22 @@ class CaptureHealth:
         otherwise = PASS_OVER if self._is_behind_start else MEND
         with suppress(CdcError), self._open_source(connection) as opened:
             trouble = find_trouble(opened, self._pipeline.settings.source, state, otherwise) or trouble
+            if state.failure is not None and not isinstance(trouble, HistoryLostError):
+                trouble = self._find_moved_slot(opened, trouble) or trouble
             if not self._is_behind_start:
                 newest_at, now = self.observer.newest()[1], read_clock(opened)
         is_final = self.is_idle or self._is_final(trouble, patience)
         return fail_since(trouble, newest_at, now, is_final=is_final)
+
+    def _find_moved_slot(self, connection: Connection, trouble: CdcError) -> CdcError | None:
+        """The same failure, if the slot was moved: Debezium may refuse to go on where its offset is behind the slot."""
+        position = self._pipeline.lake_follower.position()
+        try:
+            if position is not None:
+                check_slot(self._pipeline, connection, position)
+        except HistoryLostError as lost:
+            return HistoryLostError(f"{trouble.what}; {lost.what}", lost.remedy)
+        return None
 
     def _open_source(self, connection: Connection | None) -> AbstractContextManager[Connection]:
         return self._pipeline.open_source() if connection is None else nullcontext(connection)

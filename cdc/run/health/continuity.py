@@ -12,7 +12,7 @@ from cdc.connect.source import registration, slot
 from cdc.connect.source.obstacles import check_not_lost
 from cdc.connect.source.registration import Registration
 from cdc.core.errors import RECAPTURE, HistoryLostError, UnreachableError
-from cdc.core.position import Lsn, Position, format_lsn
+from cdc.core.position import Position, format_lsn
 from cdc.core.waiting import wait_until
 from cdc.log.names import transaction_topic
 from cdc.log.transaction_topic import check_position
@@ -28,14 +28,29 @@ def check_continuity(pipeline: Pipeline, connection: Connection, position: Posit
     `connection` is to the source. A log that does not answer is no error here: the streams wait for it.
     """
     check_source(pipeline, connection)
-    state = slot.read_state(connection, pipeline.settings.source.slot)
     with suppress(UnreachableError), pipeline.open_log() as reader:
         check_position(reader, transaction_topic(pipeline.settings.log.prefix), position)
-        # With logical messages in the log, Debezium also confirms the LSN of a message outside a transaction, and no
-        # commit is at that LSN.
-        if state and state.confirmed_lsn is not None and not sends_messages(pipeline.settings.connect):
-            _check_confirmed(pipeline, state.confirmed_lsn, position)
+        check_slot(pipeline, connection, position)
         check_ahead(pipeline.settings.log, pipeline.settings.source, pipeline.name, position)
+
+
+def check_slot(pipeline: Pipeline, connection: Connection, position: Position) -> None:
+    """Raise HistoryLostError when no commit in the log is at the slot's confirmed LSN: the slot keeps none below.
+
+    Raises UnreachableError when the log does not answer.
+    """
+    state = slot.read_state(connection, pipeline.settings.source.slot)
+    # With logical messages in the log, Debezium also confirms the LSN of a message outside a transaction, and no
+    # commit is at that LSN.
+    if state is None or state.confirmed_lsn is None or sends_messages(pipeline.settings.connect):
+        return
+    confirmed, known = state.confirmed_lsn, ConfirmedLsns(pipeline.settings.log, position.log_start)
+    if not wait_until(lambda: known.include(confirmed), patience.VISIBLE_SECONDS):
+        raise HistoryLostError(
+            f"slot {pipeline.settings.source.slot} stands at {format_lsn(confirmed)}, and no commit of the log is at"
+            " that LSN: somebody moved the slot, or made it anew, or the log lost its end",
+            RECAPTURE,
+        )
 
 
 def check_source(pipeline: Pipeline, connection: Connection) -> Registration:
@@ -52,14 +67,3 @@ def check_source(pipeline: Pipeline, connection: Connection) -> Registration:
         )
     check_not_lost(connection, src)
     return registered
-
-
-def _check_confirmed(pipeline: Pipeline, confirmed: Lsn, position: Position) -> None:
-    """Raise HistoryLostError when no commit in the log is at the slot's confirmed LSN: the slot keeps none below."""
-    known = ConfirmedLsns(pipeline.settings.log, position.log_start)
-    if not wait_until(lambda: known.include(confirmed), patience.VISIBLE_SECONDS):
-        raise HistoryLostError(
-            f"slot {pipeline.settings.source.slot} stands at {format_lsn(confirmed)}, and no commit of the log is at"
-            " that LSN: somebody moved the slot, or made it anew, or the log lost its end",
-            RECAPTURE,
-        )

@@ -42,6 +42,19 @@ class CapturedBeat:
     commit: Lsn
 
 
+@dataclass(frozen=True, slots=True)
+class CheckedBeats:
+    """The heartbeats of a run: the digest of the last one, and the offsets where reading goes on.
+
+    `are_routine`: the run has nothing but heartbeats of the connector. Whoever waits for a position writes one with a
+    mark.
+    """
+
+    digest: str | None
+    next_offsets: Offsets
+    are_routine: bool = False
+
+
 IsConfirmed = Callable[[Lsn], bool]
 """Is this the LSN of a commit in the log, which Debezium may therefore have confirmed?"""
 
@@ -68,11 +81,10 @@ class HeartbeatChain:
         # without our classes in Connect, heartbeats have no slot LSN, and nobody asks for a commit's
         self._has_slots = True
 
-    def check(self, run: Ends, before: Position, start: Offsets) -> tuple[str | None, Offsets]:
+    def check(self, run: Ends, before: Position, start: Offsets) -> CheckedBeats:
         """Check the heartbeats of a run that follows on `before`.
 
-        Returns the digest of the last one, and the offsets where reading goes on. Raises HistoryLostError when the log
-        lacks commits.
+        Raises HistoryLostError when the log lacks commits.
         """
         if self._has_slots:
             self._commits = np.concatenate([self._commits, run.lsn])[-MOST_COMMITS:]
@@ -80,7 +92,7 @@ class HeartbeatChain:
         # the reader would wait for heartbeats that retention has deleted: the ENDs count them
         beating = beating[run.lsn[beating] >= self._verifiable_from]
         if not len(beating):
-            return before.beat if self._is_linked else None, start
+            return CheckedBeats(before.beat if self._is_linked else None, start)
         has_beat = np.zeros(len(run), np.bool_)
         has_beat[beating] = True
         read = self._reader.read(run.where(has_beat), [self._table], start)
@@ -90,7 +102,13 @@ class HeartbeatChain:
         self._is_linked = True
         digest = check_beats(beats, last, self._is_captured)
         self._forget_confirmed(beats)
-        return digest, read.next_offsets
+        return CheckedBeats(digest, read.next_offsets, len(beating) == len(run) and self._are_routine(run, beats))
+
+    def _are_routine(self, run: Ends, beats: Sequence[CapturedBeat]) -> bool:
+        # a change of any other table counts, followed or not; and a text that is no beat may be anything
+        read = [read_beat(captured.text) for captured in beats]
+        is_alone = run.counts([str(self._table.name)]) == run.counts(run.tables)
+        return is_alone and all(beat is not None and beat.mark is None for beat in read)
 
     def unlink(self) -> None:
         """Accept any next heartbeat: the publication left heartbeats out, and says so (`schema_history.py`).

@@ -18,6 +18,7 @@ from cdc.core.errors import ConfigurationError, PreconditionError, UnreachableEr
 from cdc.core.position import Lsn, Position, format_lsn, parse_lsn
 from cdc.core.table import TableName
 from cdc.core.waiting import Deadline, wait_until
+from cdc.postgres.values import read_value
 from cdc.run.pipeline import Pipeline
 from cdc.run.read.beats import beats_of
 from cdc.run.read.shown_tables import ShownTables
@@ -39,12 +40,11 @@ def take_token(connection: Connection) -> str:
     """
     if connection.info.transaction_status != TransactionStatus.IDLE:
         raise PreconditionError("a token cannot be taken inside a transaction", "commit first")
-    row = connection.execute("SELECT pg_current_wal_insert_lsn()").fetchone()
+    lsn = read_value(connection, "SELECT pg_current_wal_insert_lsn()")
     if not connection.autocommit:
         # the SELECT has begun a transaction of its own
         connection.rollback()
-    assert row is not None
-    return str(row[0])
+    return str(lsn)
 
 
 def wait_for_token(

@@ -137,6 +137,8 @@ def assemble_conf(options: SessionOptions, conf: Mapping[str, str], archive: Cla
     where = _cluster(options, options.workers) if options.workers else _this_machine(options)
     own = {
         "spark.master": options.master,
+        # else a view that is computed for minutes takes every core before the jobs behind it
+        "spark.scheduler.mode": "FAIR",
         "spark.driver.memory": options.driver_memory,
         "spark.driver.extraJavaOptions": quote_options(
             [*_java_options(options), *(archive.options_on_demand() if archive else ())]

@@ -1,6 +1,6 @@
 """Rows of the source's tables and of the lake's, without Spark."""
 
-from typing import Final, LiteralString
+from typing import Final
 
 import psycopg
 from psycopg import Connection, sql
@@ -8,6 +8,7 @@ from psycopg import Connection, sql
 from cdc.core.table import TableName
 from cdc.postgres.errors import to_cdc_error
 from cdc.postgres.locks import find_holders, locked_error
+from cdc.postgres.values import read_value
 from cdc.run.pipeline import Pipeline
 from cdc.sinks.lake.feed.feed import LakeFeed
 from cdc.sinks.lake.metadata.cuts import Cut
@@ -64,21 +65,18 @@ def _count(connection: Connection, table: TableName, *, exact: bool) -> int | No
     rows, is_partitioned = estimate
     if rows is not None and rows > EXACT_BELOW and not exact:
         return int(rows)
-    if rows is None and not exact and _read_one(connection, _BYTES, asked) > EXACT_BELOW_BYTES:
+    if rows is None and not exact and read_value(connection, _BYTES, asked) > EXACT_BELOW_BYTES:
         return None
     # of a partitioned table all rows; of another one, not those of tables that inherit from it
     counting = sql.SQL("SELECT count(*) FROM {}" if is_partitioned else "SELECT count(*) FROM ONLY {}")
-    return _read_one(connection, counting.format(name))
-
-
-def _read_one(connection: Connection, query: LiteralString | sql.Composed, *values: str) -> int:
-    row = connection.execute(query, values or None).fetchone()
-    assert row is not None
-    return int(row[0])
+    return int(read_value(connection, counting.format(name)))
 
 
 def count_lake_rows(pipeline: Pipeline, table: TableName, cut: Cut | None) -> int | None:
     """The table's rows in the lake at a cut; None when the cut does not have it."""
     if cut is None or str(table) not in cut.versions:
         return None
+    known = pipeline.lake_follower.tables.find(table)
+    if known is not None and known.is_at(cut):
+        return known.writer.snapshot.live_rows
     return LakeFeed(None, pipeline.lake).row_count(table, cut)

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdc.columns.arrays import Bytes, fixed_bytes, is_text
 from cdc.columns.rows.key_fingerprints import prefix_length, slice_rows
-from cdc.sinks.lake.table.row_format import Bytes, fixed_bytes, is_text
 
 Encoded = Bytes | list[bytes]
 """The bytes of each value: a matrix where all have the same number."""

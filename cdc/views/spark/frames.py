@@ -3,6 +3,8 @@
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -15,6 +17,25 @@ from cdc.sinks.lake.feed.small_tables import hold_small
 from cdc.sinks.lake.layout import Lake
 from cdc.sinks.lake.metadata.cuts import Cut
 from cdc.views.statement.statement import Statement
+
+FEW_ROWS: Final = 20_000
+"""Of all tables of a statement: more are worth several tasks."""
+ONE_TASK: Final = {
+    "spark.sql.leafNodeDefaultParallelism": "1",
+    "spark.sql.shuffle.partitions": "1",
+    # else every exchange is a job of its own, to count what one task would have sorted by then
+    "spark.sql.adaptive.enabled": "false",
+}
+"""Settings for few rows: most of the time of their jobs is that of tasks which begin and end."""
+
+
+@lru_cache(maxsize=1)
+def open_session_of_few_rows(spark: SparkSession) -> SparkSession:
+    """A session of the same application, for statements over few rows in memory."""
+    session = spark.newSession()
+    for name, value in ONE_TASK.items():
+        session.conf.set(name, value)
+    return session
 
 
 def read_table(spark: SparkSession, lake: Lake, cut: Cut, name: TableName) -> DataFrame:
@@ -36,11 +57,20 @@ def open_table(spark: SparkSession, lake: Lake, cut: Cut, table: Table) -> DataF
 
 def run_on_rows(spark: SparkSession, statement: Statement, rows: Mapping[TableName, pa.Table]) -> pa.Table:
     """The result of a statement over these rows, which have those of their tables' columns that it reads."""
-    tables = statement.tables
-    frames = {name: open_rows(spark, _complete(each, tables[name]), tables[name]) for name, each in rows.items()}
-    with run_statement(spark, statement, frames) as result:
+    with run_over_rows(spark, statement, rows) as result:
         found: pa.Table = result.toArrow()
         return found
+
+
+@contextmanager
+def run_over_rows(spark: SparkSession, statement: Statement, rows: Mapping[TableName, pa.Table]) -> Iterator[DataFrame]:
+    """The same as a frame, as long as the context lasts."""
+    tables = statement.tables
+    if sum(each.num_rows for each in rows.values()) <= FEW_ROWS:
+        spark = open_session_of_few_rows(spark)
+    frames = {name: open_rows(spark, _complete(each, tables[name]), tables[name]) for name, each in rows.items()}
+    with run_statement(spark, statement, frames) as result:
+        yield result
 
 
 @contextmanager
@@ -53,8 +83,10 @@ def run_statement(
     names = {name: f"cdc_{mark}_{number}" for number, name in enumerate(sorted(statement.table_names))}
     for name, temporary in names.items():
         # the columns as the statement was read: a star means these, whatever was added since
-        columns = [quoted(column) for column in statement.tables[name].column_names]
-        tables[name].select(*columns).createOrReplaceTempView(temporary)
+        columns, frame = statement.tables[name].column_names, tables[name]
+        if frame.columns != [*columns]:
+            frame = frame.select(*map(quoted, columns))
+        frame.createOrReplaceTempView(temporary)
     try:
         yield spark.sql(statement.rename_tables(names))
     finally:

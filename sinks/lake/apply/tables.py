@@ -53,6 +53,12 @@ class LakeTable:
         name = str(self.table.name)
         return name in cut.versions and cut.ids[name] == self.id
 
+    def is_at(self, cut: Cut) -> bool:
+        """Whether the table, as it was read, is the cut's version."""
+        name, snapshot = str(self.table.name), self.writer.snapshot
+        is_same = self.is_in(cut) and cut.versions[name] == snapshot.version
+        return is_same and snapshot.commit_id is not None and cut.commits.get(name) == snapshot.commit_id
+
     def describe_divergence(self, cut: Cut) -> str | None:
         """Why the table is neither the cut's version nor a successor of it; None when it is."""
         name, log = str(self.table.name), self.writer.log
@@ -214,8 +220,10 @@ class LakeTables:
 
     def stops(self) -> list[StoppedTable]:
         """The stops of present tables, and of listed ones that cannot be opened."""
-        stops, tables = self._stopped.by_id(), self.all()
-        present = [stops.get(table.id) for table in tables.values()]
+        # mostly there are none: no look at each table, of which one without a copy is sought in the lake every time
+        if not (stops := self._stopped.by_id()):
+            return []
+        present = [stops.get(table.id) for table in self.all().values()]
         # an unopened table's id is unknown: go by its name
         last = {stop.name: stop for stop in stops.values()}
         present += [last[name] for name in last.keys() - self._writers.keys() if self.is_listed(name)]

@@ -47,11 +47,12 @@ class Retention:
 class LogHistory:
     """A log's oldest commit, and its checkpoints: version → names of the parts.
 
-    `next_ms`: commit time of `next_checkpoint()`, once it was read.
+    `version`: the table's when the log was listed. `next_ms`: commit time of `next_checkpoint()`, once it was read.
     """
 
     first: int
     checkpoints: dict[int, list[str]]
+    version: int
     next_ms: int | None = None
     listed_at: float = field(default_factory=time.monotonic)
 
@@ -59,7 +60,11 @@ class LogHistory:
     def of(cls, log: DeltaLog) -> "LogHistory":
         """List a log; unreadable checkpoints do not count."""
         names = [name for name in log.storage.list_names(LOG) if name not in log.damaged]
-        return cls(min(commit_versions(names), default=0), group_checkpoints(names))
+        return cls(min(commit_versions(names), default=0), group_checkpoints(names), log.snapshot.version)
+
+    def may_lack(self, log: DeltaLog) -> bool:
+        """Whether other writers may have written checkpoints since. They do when they commit."""
+        return self.version != log.snapshot.version and time.monotonic() - self.listed_at > RELIST_SECONDS
 
     def next_checkpoint(self) -> int | None:
         """The oldest checkpoint with commits before it."""
@@ -72,7 +77,7 @@ def vacuum(log: DeltaLog, retention: Retention) -> int:
     Keeps everything in the current snapshot, and everything since `retention.since`. Only one thread per process may
     call it; the table may be written meanwhile.
     """
-    if log.history is None or time.monotonic() - log.history.listed_at > RELIST_SECONDS:
+    if log.history is None or log.history.may_lack(log):
         log.history = LogHistory.of(log)
     # our own new checkpoint needs no listing
     if log.checkpoint >= 0:

@@ -35,6 +35,7 @@ SCHEMA = pa.schema(
         "behind": pa.string(),  # id of the previous cut
         "as_of": pa.string(),  # JSON map: END offset of the older cut that a view shows
         "whole": pa.string(),  # JSON map: why a view that goes by keys is computed as a whole at present
+        "joined": pa.string(),  # JSON list: views by which the cut was extended, and of which earlier ones had others
     }
 )
 """One row per cut; its key: end_offset. The JSON maps have table names as keys, `schema.table`."""
@@ -48,7 +49,8 @@ class Cut:
     table that was put back and written again has other commits under the same versions; a version without one is
     unknown, since only a checkpoint of it was read. `behind` is the previous cut's id, None in the first. `as_of`: the
     views that show an older cut, by its END offset, since they are computed as a whole, every now and then. `whole`:
-    why views are that go by keys otherwise.
+    why views are that go by keys otherwise. `joined`: views by which the cut was extended, and of which earlier
+    cuts had other tables: whoever stands at this cut may have either.
     """
 
     position: Position
@@ -59,6 +61,7 @@ class Cut:
     behind: str | None = None
     as_of: Mapping[str, int] = field(default_factory=dict)
     whole: Mapping[str, str] = field(default_factory=dict)
+    joined: frozenset[str] = frozenset()
 
     def is_next_to(self, other: "Cut") -> bool:
         """Whether this cut follows `other`. After the lake was put back, a later cut may not."""
@@ -85,6 +88,7 @@ class Cut:
             "behind": self.behind,
             "as_of": json.dumps(dict(self.as_of)) if self.as_of else None,
             "whole": json.dumps(dict(self.whole)) if self.whole else None,
+            "joined": json.dumps(sorted(self.joined)) if self.joined else None,
         }
 
 
@@ -99,7 +103,8 @@ def cut_from_record(record: Mapping[str, object]) -> Cut:
     behind = str(record["behind"]) if record["behind"] else None
     as_of = json.loads(str(record["as_of"])) if record["as_of"] else {}
     whole = json.loads(str(record["whole"])) if record["whole"] else {}
-    return Cut(position, milliseconds, versions, ids, commits, behind, as_of, whole)
+    joined = frozenset(json.loads(str(record["joined"]))) if record["joined"] else frozenset[str]()
+    return Cut(position, milliseconds, versions, ids, commits, behind, as_of, whole, joined)
 
 
 def oldest_needed_version(name: str, behind: Sequence[Cut], last: Cut, version: int) -> int:
@@ -143,6 +148,10 @@ class Cuts:
 
     def find(self, end_offset: int) -> Cut | None:
         """The cut at this END offset; None when there is none."""
+        # most are asked for where they have just been reached
+        last = self.last()
+        if last is not None and last.position.end_offset == end_offset:
+            return last
         snapshot = self._table.snapshot()
         return self._find(snapshot, end_offset) if snapshot else None
 
@@ -188,16 +197,17 @@ class Cuts:
         )
         self._last = cut
 
-    def extend(self, cut: Cut) -> None:
+    def extend(self, cut: Cut, joined: Iterable[str] = ()) -> None:
         """Put this cut in the place of the newest one, which is at the same position and has fewer tables.
 
-        Raises RefusedError when another writer interferes, or the newest cut is another one.
+        `joined`: those of the others that are in the place of other tables. Raises RefusedError when another writer
+        interferes, or the newest cut is another one.
         """
         last = self.last()
         if last is None or last.position != cut.position:
             raise RefusedError(f"another writer has moved {self.folder}", "stop the other `cdc follow`")
         end_offset, extension = cut.position.end_offset, self._last_extension + 1
-        cut = replace(cut, behind=last.behind)
+        cut = replace(cut, behind=last.behind, joined=last.joined | {*joined})
         row = pa.Table.from_pylist([cut.as_record()], SCHEMA)
         self._table.rewrite(
             lambda snapshot: self._files_with(snapshot, end_offset),

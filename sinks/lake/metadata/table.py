@@ -27,8 +27,9 @@ COMPACT_AT_FILES = 200
 MAX_TRIES = 20
 CHECK_SECONDS = 60.0
 """How often to check that the last commit still exists: without it, `refresh` would never find another."""
-REFRESH_SECONDS = 30.0
-"""How often a writer on an object store looks for other writers' commits: each look is a request."""
+REFRESH_SECONDS = 120.0
+"""How often a writer on an object store looks for other writers' commits: each look is a request, and it meets them
+anyway when it commits."""
 CACHED_BYTES = 16 * 1024
 """Largest appended rows that stay in memory until compaction, which then need not read their file."""
 
@@ -76,7 +77,10 @@ class MetadataTable:
 
     def _refresh(self, log: DeltaLog, now: float) -> None:
         """Read other writers' commits."""
-        if log.refresh() or now - self._checked_at < CHECK_SECONDS:
+        if log.refresh():
+            # the last commit has just been read
+            self._checked_at = now
+        if now - self._checked_at < CHECK_SECONDS:
             return
         self._checked_at = now
         if not log.has_last_commit():
@@ -136,6 +140,8 @@ class MetadataTable:
         """Raises ConflictError, and HistoryLostError when the table is gone or was put back to an older state."""
         try:
             log.commit(actions, operation)
+            # a conflict would have shown another writer's commit
+            self._refreshed_at = self._checked_at = time.monotonic()
         except FileNotFoundError:
             # reopen next time: another process may continue from the older state
             self._log = None
@@ -150,9 +156,10 @@ class MetadataTable:
 
     def rows(self, files: Sequence[DataFile] | None = None) -> pa.Table:
         """Read all rows, or those of some files."""
-        snapshot = self.snapshot()
-        wanted = files if files is not None else list(snapshot.files.values()) if snapshot else []
-        parts = map_concurrently(self._read, wanted)
+        if files is None:
+            snapshot = self.snapshot()
+            files = list(snapshot.files.values()) if snapshot else []
+        parts = map_concurrently(self._read, files)
         return pa.concat_tables(parts) if parts else self._schema.empty_table()
 
     def compact(self, keep: pc.Expression | None = None) -> None:

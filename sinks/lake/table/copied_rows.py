@@ -11,8 +11,7 @@ from cdc.columns.types.arrow_types import conform
 from cdc.sinks.lake.delta import data_files
 from cdc.sinks.lake.delta.snapshot import DataFile
 from cdc.sinks.lake.storage.base import Storage
-from cdc.sinks.lake.table.row_files import RowFiles
-from cdc.sinks.lake.table.row_format import DamagedRowsError
+from cdc.sinks.lake.table.row_files import DamagedRowsError, RowFiles
 
 MIN_COPIED_ROWS: Final = 10_000
 """Rows of a file from which on a copy is made: a smaller one is read whole, and held in memory."""
@@ -46,7 +45,7 @@ def read_held(copies: RowFiles, storage: Storage, file: DataFile) -> pa.Table | 
 
 
 def _request(copies: RowFiles, storage: Storage, file: DataFile) -> None:
-    copies.request(file.path, partial(_read_whole, copies, storage, file.path), file.rows)
+    copies.request(file.path, partial(_read_whole, copies, storage, file.path))
 
 
 def _concatenate(copies: RowFiles, parts: Iterable[pa.Table]) -> pa.Table:

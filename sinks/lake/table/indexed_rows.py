@@ -25,8 +25,7 @@ from cdc.sinks.lake.index.run_files import DamagedRunError
 from cdc.sinks.lake.index.sorted_runs import IndexHits, Places
 from cdc.sinks.lake.storage.base import Storage, map_concurrently
 from cdc.sinks.lake.table.copied_rows import read_copied, read_held
-from cdc.sinks.lake.table.row_files import RowFiles
-from cdc.sinks.lake.table.row_format import DamagedRowsError
+from cdc.sinks.lake.table.row_files import DamagedRowsError, RowFiles
 
 ROWS_READ_AT_ONCE: Final = 4_000_000
 """Rows whose fingerprints are in memory while an index is rebuilt."""

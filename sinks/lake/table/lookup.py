@@ -25,7 +25,6 @@ from cdc.sinks.lake.delta import data_files
 from cdc.sinks.lake.delta.actions import Action
 from cdc.sinks.lake.delta.deletion_vectors import VectorCache
 from cdc.sinks.lake.delta.log import DeltaLog
-from cdc.sinks.lake.delta.scan import Share, live_rows
 from cdc.sinks.lake.delta.snapshot import DataFile, Snapshot
 from cdc.sinks.lake.index.key_index import VersionId
 from cdc.sinks.lake.index.sorted_runs import ROW_BITS, IndexHits
@@ -33,9 +32,9 @@ from cdc.sinks.lake.storage.base import Storage
 from cdc.sinks.lake.table.bounds import TooManyRowsError, measure_changes, measure_rows
 from cdc.sinks.lake.table.copied_rows import read_copied
 from cdc.sinks.lake.table.indexed_rows import IndexedColumns, IndexedRows, sort_by_file
+from cdc.sinks.lake.table.pinned_table import PinnedTable
 from cdc.sinks.lake.table.row_changes import ChangedFiles, RowChanges, read_row_changes
-from cdc.sinks.lake.table.row_files import RowFiles
-from cdc.sinks.lake.table.row_format import DamagedRowsError, is_storable
+from cdc.sinks.lake.table.row_files import DamagedRowsError, RowFiles
 
 
 class ComputedColumn(Protocol):
@@ -99,9 +98,7 @@ class TableLookup:
         """
         whole, names = arrow_schema(self.table), {*columns, *self.table.key}
         schema = pa.schema([field for field in whole if field.name in names])
-        if all(is_storable(field.type) for field in schema) and (
-            self.row_files is None or self.row_files.schema != schema
-        ):
+        if self.row_files is None or self.row_files.schema != schema:
             self.row_files = RowFiles(self._folder / "rows", schema)
             for index in self._indexes.values():
                 index.row_files = self.row_files
@@ -189,16 +186,9 @@ class TableLookup:
         self._check_size(sum(measure_rows(self.snapshot.files.get(paths[file]), rows) for file, rows in found), columns)
         return index.read(hits, schema).append_column(ROW, pa.array(self._row_numbers(index, hits)))
 
-    def read_all(self, names: Sequence[str]) -> pa.Table:
-        """The columns `names` of all rows."""
-        whole = arrow_schema(self.table)
-        schema = pa.schema([whole.field(name) for name in names])
-        parts = [
-            part
-            for file in self.snapshot.files.values()
-            for part in live_rows(self._storage, Share(file), self.table, schema.names)
-        ]
-        return pa.concat_tables([schema.empty_table(), *parts])
+    def pin(self) -> PinnedTable:
+        """The table as it is at this version, whatever this lookup moves on to."""
+        return PinnedTable(self.table, self.snapshot, self._storage)
 
     def _check_size(self, size: int, columns: Sequence[str]) -> None:
         if size * self._growth > self._most_bytes:

@@ -1,7 +1,7 @@
 """Spark's plain CREATE TABLE AS SELECT, over tables of a lake at the versions of a cut.
 
-Settings: jars, conf, tables (name to folder and version), statement (over these names), into (a folder). Tells the
-seconds of the statement alone, Spark's start left out.
+Settings: jars, conf, tables (name to folder and version), statements (folder to statement over these names). Tells the
+seconds of the statements alone, one after the other, Spark's start left out.
 """
 
 import time
@@ -16,7 +16,8 @@ def main() -> None:
     for name, (folder, version) in settings["tables"].items():
         spark.read.format("delta").option("versionAsOf", version).load(folder).createOrReplaceTempView(name)
     began = time.monotonic()
-    spark.sql(f"CREATE TABLE delta.`{settings['into']}` USING delta AS {settings['statement']}")
+    for folder, statement in settings["statements"].items():
+        spark.sql(f"CREATE TABLE delta.`{folder}` USING delta AS {statement}")
     tell(seconds=time.monotonic() - began)
     spark.stop()
 

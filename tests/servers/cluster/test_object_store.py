@@ -6,7 +6,9 @@ packages alone: there a table joins, and a history, views and saved searches beg
 
 import json
 import random
+from collections.abc import Sized
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import polars
@@ -17,17 +19,21 @@ from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 
 from cdc import programs
+from cdc.connect.source.heartbeat import heartbeat_query
+from cdc.core.position import parse_lsn
+from cdc.run.follow.lake_stream import LakeStream
 from cdc.run.pipeline import select_followers
 from cdc.sinks.lake.metadata.cuts import Cuts
 from cdc.sinks.lake.settings import SCHEME
 from tests.servers.second_paths.everything import Column, check_changes
-from tests.support.cdc_inprocess import bootstrap, catch_up, verify
+from tests.support.cdc_inprocess import bootstrap, catch_up, following, verify
 from tests.support.cdc_subprocess import cdc_in_turn, started
 from tests.support.cluster_fixture import Cluster
 from tests.support.kill_points import Commits, kill, writes
 from tests.support.object_store_fixture import KEY, SECRET, S3Server, delta_rs_options, reach
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.quick_spark import QUICK_BLOCK
+from tests.support.waiting import until
 from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 
 pytestmark = pytest.mark.timeout(1800)
@@ -131,6 +137,7 @@ def test_copied_followed_killed_and_verified(
     reach(spark, s3_server.access)
     catch_up(pipeline, spark)
     pipeline.set_environ(monkeypatch)
+    check_rest(pipeline, spark, monkeypatch)
     cut = programs.cut(ORDERS, config=pipeline.config)
     derive(pipeline)
     move_to(cluster, pipeline)
@@ -144,6 +151,40 @@ def test_copied_followed_killed_and_verified(
     check_changes(pipeline, spark, cut, Column(ORDERS, "customer"), tmp_path / "changes", options)
     check_readers(pipeline, s3_server)
     check_secrets(pipeline, lake)
+
+
+def has_grown(found: Sized, before: int) -> bool:
+    return len(found) > before
+
+
+def check_rest(pipeline: Pipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Heartbeats alone get no cut for a while, and whoever waits gets one at once."""
+    monkeypatch.setattr("cdc.sinks.lake.pace.STORE_REST_SECONDS", float("inf"))
+    rested, really_asked, opened = list[bool](), LakeStream._may_rest, pipeline.opened()
+    cuts, source = opened.table_cuts, opened.settings.source
+
+    def ask(stream: LakeStream) -> bool:
+        rested.append(really_asked(stream))
+        return rested[-1]
+
+    monkeypatch.setattr(LakeStream, "_may_rest", ask)
+    beat = heartbeat_query(source, opened.name, slot=source.slot)
+    with following(pipeline, spark):
+        for number in (1, 2, 3):
+            before = cuts.last()
+            # the first one behind a start gets a cut
+            while sum(rested) < number:
+                asked = len(rested)
+                pipeline.connection.execute(beat)
+                until(partial(has_grown, rested, asked), "the stream has a heartbeat")
+        assert cuts.last() == before
+        token = programs.token(pipeline.connection)
+        programs.wait(token, "lake", seconds=30, config=pipeline.config)
+        after = cuts.last()
+    assert after is not None
+    assert before is not None
+    assert after.is_next_to(before)
+    assert after.position.lsn >= parse_lsn(token)
 
 
 def join(pipeline: Pipeline) -> None:

@@ -15,7 +15,7 @@ from cdc.columns.rows.digest import digest_of_copy
 from cdc.core.errors import PreconditionError, RefusedError
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.log.clients.topics import Admin, Topic
-from cdc.log.clients.transactional_writer import TransactionalWriter
+from cdc.log.clients.transactional_writer import TransactionalWriter, WriterFencedError
 from cdc.log.names import latest_topic
 from cdc.log.settings import LatestTopicSettings, LogSettings
 from cdc.sinks.lake.feed.commit_changes import LazyParts
@@ -134,7 +134,7 @@ def test_a_writer_replaced_within_its_transaction_stays_replaced(kafka_bootstrap
             replaced.append(TransactionalWriter(log, log.prefix))
             first.write(f"{log.prefix}.t", b"k", b"first, late")
 
-    with pytest.raises(RefusedError, match="another `cdc follow` has taken over"):
+    with pytest.raises(WriterFencedError):
         overtaken()
     [second] = replaced
     with second.transaction():
@@ -338,9 +338,9 @@ def test_a_writer_that_was_fenced_is_told_so_wherever_it_hears_of_it(kafka_boots
             writer._producer.flush(10)
 
     writer = TransactionalWriter(log, log.prefix)
-    with pytest.raises(RefusedError, match="another `cdc follow` has taken over: it writes as"):
+    with pytest.raises(WriterFencedError, match="has fenced the writer"):
         overtaken(writer, heard_by_a_flush)
-    with pytest.raises(RefusedError, match="another `cdc follow` has taken over"):
+    with pytest.raises(WriterFencedError):
         overtaken(writer, lambda: None)
 
 

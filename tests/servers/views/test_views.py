@@ -11,6 +11,7 @@ from cdc.run.kept_views import describe_views, explain_view, rebuild_view
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, problems, verify
 from tests.support.pages import read_example
 from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.views.gates import Gates
 from tests.support.waiting import until
 
 SCHEMA = (
@@ -72,7 +73,9 @@ def test_views_are_kept_up_in_every_follower(make_pipeline: MakePipeline, spark:
     assert all(not use.way.startswith("computes") for use in explain_view(pipeline.opened(), "shop.card").uses)
 
 
-def test_a_rebuilt_view_is_filled_anew_everywhere(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_a_rebuilt_view_is_filled_anew_everywhere_beside_the_others(
+    make_pipeline: MakePipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Once damaged rows are in it, which only `cdc verify` finds."""
     pipeline = make_shop(make_pipeline)
     bootstrap(pipeline, spark)
@@ -82,9 +85,37 @@ def test_a_rebuilt_view_is_filled_anew_everywhere(make_pipeline: MakePipeline, s
             rebuild_view(pipeline.opened(), str(CARD))
     spark.sql(f"UPDATE delta.`{pipeline.opened().views.lake.folder(CARD)}` SET spent = -1 WHERE id = 7")
     rebuild_view(pipeline.opened(), str(CARD))
+    gates = Gates.put_before(monkeypatch)
+    gates.close(CARD)
+    with following(pipeline, spark) as running:
+        until(lambda: bool(gates.begun[CARD]), "it is computed")
+        for number in range(3):
+            check_others_go_on(pipeline, number)
+        gates.open(CARD)
+        running.wait_for("view shop.card: 5")
     catch_up(pipeline, spark)
+    assert gates.begun[CARD] == 1
     report = verify(pipeline, spark)
     assert report.is_equal, report.as_json()
+
+
+def check_others_go_on(pipeline: Pipeline, number: int) -> None:
+    """What is written now is in the other views, while one is computed."""
+    cuts = pipeline.opened().views.cuts
+    before = cuts.last()
+    assert before
+    write(pipeline, number)
+    pipeline.run(f"UPDATE customers SET data = '{{\"a\": {number + 2}}}'")
+
+    def details_are_newer() -> bool:
+        cuts.invalidate()
+        cut = cuts.last()
+        return cut is not None and cut.versions["shop.details"] > before.versions["shop.details"]
+
+    until(details_are_newer, "the others go on")
+    last = cuts.last()
+    assert last
+    assert {name for name in last.versions if name.startswith("shop.")} == {"shop.details", "shop.ranking"}
 
 
 def write(pipeline: Pipeline, number: int) -> None:

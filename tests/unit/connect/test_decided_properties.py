@@ -70,8 +70,11 @@ class Server:
     connection = None
     info = SimpleNamespace(server_version=170_000)
 
+    def cursor(self, **_: object) -> Any:
+        return self
+
     def execute(self, *_: object) -> Any:
-        return SimpleNamespace(fetchone=lambda: (60_000,))
+        return SimpleNamespace(fetchone=lambda: 60_000)
 
 
 def properties(

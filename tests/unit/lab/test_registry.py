@@ -39,5 +39,7 @@ def test_an_unknown_name_is_told_with_the_near_ones() -> None:
 def test_a_package_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "needy_sums.py").write_text("import no_such_package.part\n")
     monkeypatch.setattr(logs, "__path__", [str(tmp_path)])
-    with pytest.raises(PreconditionError, match="lab needy-sums needs the package no_such_package → pip install no_s"):
+    with pytest.raises(
+        PreconditionError, match="lab needy-sums needs the package no_such_package → pip install 'cdc-toolkit"
+    ):
         Lab("logs.needy_sums", "", (), (), ()).load()

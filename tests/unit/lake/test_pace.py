@@ -3,7 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.sinks.lake.pace import FREE_BYTES_A_SECOND, OVERHEAD_RATIO, CommitCost, Pace, PaceLimits, commit_interval
+from cdc.sinks.lake.pace import (
+    FREE_BYTES_A_SECOND,
+    OVERHEAD_RATIO,
+    STORE_REST_SECONDS,
+    CommitCost,
+    Pace,
+    PaceLimits,
+    commit_interval,
+)
 from cdc.sinks.lake.settings import DeltaSettings
 
 FOLDER, STORE = PaceLimits.of_folder(None), PaceLimits.of_object_store(None)
@@ -64,3 +72,22 @@ def test_the_next_batch_is_due_so_long_after_the_last_began() -> None:
     assert abs(pace.remaining() - 1.4) < 1e-9
     now[0] += 2
     assert pace.remaining() == 0
+
+
+def test_heartbeats_alone_wait_on_an_object_store_and_never_for_the_first_commit() -> None:
+    now = [100.0]
+    pace, in_folder = (Pace(limits, lambda: now[0]) for limits in (PaceLimits.of_object_store(0), FOLDER))
+    assert not pace.may_rest()
+    pace.note_commit(cost(0), 1)
+    in_folder.note_commit(cost(0), 1)
+    assert (pace.may_rest(), in_folder.may_rest()) == (True, False)
+    # whoever waits for the next one does not wait for a commit that there was none of
+    paced = Pace(PaceLimits.of_object_store(None), lambda: now[0])
+    paced.begin()
+    paced.note_commit(cost(1), 1)
+    assert paced.remaining() > 0
+    paced.begin()
+    paced.note_rest()
+    assert paced.remaining() == 0
+    now[0] += STORE_REST_SECONDS
+    assert not pace.may_rest()

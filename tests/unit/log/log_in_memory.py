@@ -21,7 +21,13 @@ def table(name: str) -> Table:
 
 def inserts(of: Table, transactions: Sequence[int], was: str = "x") -> list[Messages]:
     """One inserted row a transaction, each a message."""
-    changes = [Insert(of.name, CommitOrder(rank, 1), (rank,), {"id": rank, "was": was}) for rank in transactions]
+    return one_by_one(
+        of, [Insert(of.name, CommitOrder(rank, 1), (rank,), {"id": rank, "was": was}) for rank in transactions]
+    )
+
+
+def one_by_one(of: Table, changes: Sequence[Insert]) -> list[Messages]:
+    """The messages of these changes."""
     whole = messages(of, changes, 1)[0]
     return [whole.slice(at, at + 1) for at in range(len(whole))]
 

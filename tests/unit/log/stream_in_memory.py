@@ -1,5 +1,6 @@
 """The lake's stream over a log in memory: what happens to it is what a test says."""
 
+import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -9,8 +10,10 @@ from typing import ClassVar, cast
 import pytest
 from pydantic import SecretStr
 
+from cdc.columns.netting.changes import Messages
 from cdc.columns.netting.ends import Ends, to_columns
 from cdc.connect.settings import SourceSettings
+from cdc.connect.source.heartbeat import digest_of, heartbeat_table
 from cdc.core.position import Bookmark, LogStart, Lsn, Offsets, Position
 from cdc.core.table import Table, TableName
 from cdc.core.transaction import TransactionEnd
@@ -21,7 +24,8 @@ from cdc.log.run_reader import NOTHING_APPLIED, ReadRun, RunReader
 from cdc.log.settings import LogSettings
 from cdc.run.copy.resync_queue import ResyncQueue
 from cdc.run.follow import lake_stream, table_joiner
-from cdc.run.follow.lake_stream import LakeStream, LakeStreamConfig, LakeStreamHooks, Readers
+from cdc.run.follow.lake_stream import LakeStream
+from cdc.run.follow.lake_stream_parts import LakeStreamConfig, LakeStreamHooks, Readers
 from cdc.run.follow.large_runs import LargeRunReader
 from cdc.run.follow.schema_changes import SchemaChanges
 from cdc.run.follow.stop_reports import StopReports
@@ -33,13 +37,27 @@ from cdc.sinks.lake.settings import DeltaSettings
 from tests.support.debezium import PLACEHOLDER
 from tests.support.lake.places import PlacedLake
 from tests.support.lake.tables import write_copy
-from tests.support.model import Row
-from tests.unit.log.log_in_memory import LogInMemory, inserts, table
+from tests.support.model import CommitOrder, Insert, Row
+from tests.unit.log.log_in_memory import LogInMemory, inserts, one_by_one, table
 
 OLD, NEW = table("old"), table("new")
 SOURCE = SourceSettings(host="nowhere", dbname="d", user="u", password=SecretStr("p"), tables=["public.old"])
 TRANSACTIONS = {110: OLD, 120: OLD, 130: NEW, 140: OLD, 150: NEW, 160: OLD}
 """Each inserts a row; its END's offset, its id and its LSN are the number."""
+
+
+NO_BEATS: Mapping[int, str | None] = {}
+BEATS = heartbeat_table(SOURCE)
+
+
+def write_beats(marks: Mapping[int, str | None]) -> list[Messages]:
+    """The messages of a whole chain of heartbeats."""
+    changes, previous = list[Insert](), None
+    for number, mark in marks.items():
+        text = json.dumps({"at": str(number), "mark": mark, "slot": None, "previous": previous})
+        changes.append(Insert(BEATS.name, CommitOrder(number, 1), ("p",), {"pipeline": "p", "beat": text}))
+        previous = digest_of(text)
+    return one_by_one(BEATS, changes)
 
 
 class NoChanges:
@@ -120,9 +138,13 @@ class Interrupted(RunReader):
 class Stream(LakeStream):
     """The lake's stream over a log in memory."""
 
-    def __init__(self, lake: PlacedLake, reports: StopReports | None = None) -> None:
+    def __init__(
+        self, lake: PlacedLake, reports: StopReports | None = None, beats: Mapping[int, str | None] = NO_BEATS
+    ) -> None:
+        """`beats`: the numbers of heartbeats, each with its mark."""
         by_table = {t: inserts(t, [n for n, each in TRANSACTIONS.items() if each == t]) for t in (OLD, NEW)}
-        log = LogInMemory({f"p.{t.name}": found for t, found in by_table.items()}, repeat({}))
+        topics = by_table | ({BEATS: write_beats(beats)} if beats else {})
+        log = LogInMemory({f"p.{t.name}": found for t, found in topics.items()}, repeat({}))
         small = Interrupted(cast("StandingConsumer", log), "p", PLACEHOLDER, 0.0)
         chain = HeartbeatChain(small, SOURCE, "p", Lsn(0), lambda lsn: True)
         self.follower, self.log, queue = follower_of(lake), log, ResyncQueue()

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc.core.errors import HistoryLostError
-from cdc.core.position import Lsn
+from cdc.core.position import FIRST_LOG, Lsn
 from cdc.log.clients.reader import Reader, Record
-from cdc.log.transaction_topic import EndsAbove
+from cdc.log.transaction_topic import EndsAbove, has_confirmed
 
 
 class Topic:
@@ -62,3 +62,38 @@ def test_a_topic_that_begins_behind_is_told(lsns: list[int | None], data: st.Dat
     else:
         expected = [at for at, each in enumerate(lsns) if at >= first and each is not None and each > lsn]
         assert above.up_to(len(lsns) - 1).offset.tolist() == expected
+
+
+class Begins(Topic):
+    """Commits at 10, 20, 30, …, each behind its BEGIN, which names the one before; those in `silent` name none.
+
+    The last transaction has not ended yet.
+    """
+
+    def __init__(self, commits: int, silent: frozenset[int]) -> None:
+        super().__init__([], 0)
+        self._commits = commits
+        self._silent = silent
+
+    def end(self, topics: list[str]) -> dict[str, dict[int, int]]:
+        return {topic: {0: 2 * self._commits + 1} for topic in topics}
+
+    def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Record]:
+        for offset in range(start, min(end, 2 * self._commits + 1)):
+            lsn = 10 * (offset // 2 + 1)
+            event: dict[str, object] = {"status": "BEGIN", "id": f"{lsn}:{lsn - 5}"}
+            if offset % 2:
+                event = {"status": "END", "id": f"{lsn}:{lsn}", "event_count": 0}
+            elif offset // 2 not in self._silent:
+                event["lsn_commit"] = lsn - 10
+            yield Record(topic, partition, offset, None, json.dumps({**event, "ts_ms": 0}).encode())
+
+
+@pytest.mark.parametrize("at", [5, 120])
+def test_an_lsn_that_is_not_in_the_log_is_known_as_such(at: int) -> None:
+    """Also behind a start of the capture, whose first BEGIN names no commit, wherever the search begins."""
+    for behind in range(1, 300):
+        topic = cast(Reader, Begins(at + behind, frozenset({0, at})))
+        # a moved slot: the session begins between two commits
+        assert has_confirmed(topic, "t", Lsn(10 * at + 3), FIRST_LOG) is False, behind
+        assert has_confirmed(topic, "t", Lsn(10 * at), FIRST_LOG) is True, behind

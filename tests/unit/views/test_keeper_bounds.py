@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from cdc.core.table import TableName
+from cdc.run.follow.process_streams import have_settled
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.metadata.cuts import Cut
 from cdc.sinks.lake.table.lookup import TableLookup
@@ -78,7 +79,7 @@ def test_one_cut_of_too_many_changes_makes_a_view_whole_once(tmp_path: Path) -> 
     put_customers(kept, *range(6))
     kept.restart(LONG_SECONDS)
     kept.keeper.bring(kept.source.cut())
-    kept.restart(LONG_SECONDS, Bounds(changed_bytes=20_000))
+    kept.restart(LONG_SECONDS, Bounds(wait_seconds=LONG_SECONDS, changed_bytes=20_000))
     put_customers(kept, *range(6, 400))
     cut = kept.keeper.bring(kept.source.cut())
     assert cut.whole == {str(COUNTS.name): "too many changes of public.customers at once"}
@@ -97,7 +98,7 @@ def test_a_hot_key_is_computed_by_spark_now_and_then(tmp_path: Path) -> None:
     for number in range(300):
         kept.source.put("orders", an_order(number, 1))
     kept.keeper.bring(kept.source.cut())
-    kept.restart(LONG_SECONDS, Bounds(found_bytes=10_000))
+    kept.restart(LONG_SECONDS, Bounds(wait_seconds=LONG_SECONDS, found_bytes=10_000))
     why = "rows of public.orders with the same customer_id are too many for one process"
     kept.source.put("orders", an_order(1, 1, 7))
     cut = kept.keeper.bring(kept.source.cut())
@@ -112,13 +113,31 @@ def test_a_hot_key_is_computed_by_spark_now_and_then(tmp_path: Path) -> None:
     # once it is gone
     for number in range(2, 300):
         kept.source.delete("orders", (number,))
-    kept.restart(LONG_SECONDS, Bounds(found_bytes=10_000))
+    kept.restart(LONG_SECONDS, Bounds(wait_seconds=LONG_SECONDS, found_bytes=10_000))
     cut = kept.keeper.bring(kept.source.cut())
     assert not [*kept.differences(cut)]
     kept.source.put("orders", an_order(1, 2, 9))
     cut = kept.keeper.bring(kept.source.cut())
     assert (cut.whole, cut.as_of) == ({}, {})
     assert not [*kept.differences(cut)]
+
+
+def test_a_view_that_shows_an_older_cut_needs_a_later_one(tmp_path: Path) -> None:
+    """Though nothing changes any more: it is computed at the next cut."""
+    kept = KeptWithoutSpark(tmp_path, TABLES, [COUNTS])
+    put_customers(kept, 1, 2)
+    for number in range(300):
+        kept.source.put("orders", an_order(number, 1))
+    kept.keeper.bring(kept.source.cut())
+    kept.restart(LONG_SECONDS, Bounds(found_bytes=10_000))
+    assert have_settled(kept.keeper)
+    for amount in (7, 8):
+        kept.source.put("orders", an_order(1, 1, amount))
+        cut = kept.keeper.bring(kept.source.cut())
+    assert cut.as_of
+    assert not have_settled(kept.keeper)
+    # of a keeper in another process nothing is known
+    assert not have_settled(None)
 
 
 def test_a_value_that_nobody_derives_makes_a_view_whole_while_it_is_there(

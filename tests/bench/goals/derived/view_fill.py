@@ -67,8 +67,7 @@ class ViewFillStage:
             "jars": self.jars,
             "conf": SMALL_TABLES,
             "tables": {name: (str(self.pipeline.folder(name)), cut[f"public.{name}"]) for name in PLAIN.both},
-            "statement": cards.without_schema(cards.card()),
-            "into": str(self._folder),
+            "statements": {str(self._folder): cards.without_schema(cards.card())},
         }
         work = self.pipeline.work / "plain"
         seconds: float = run(self.pipeline.meter, stock_command("fill_job", settings, work), work).json()["seconds"]

@@ -1,8 +1,10 @@
 """The requests of a lake on an object store: each takes time and costs money."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import obstore
@@ -10,12 +12,18 @@ import pytest
 
 from cdc.columns.netting.batch import DecodedBatch, TableChanges
 from cdc.columns.netting.ends import to_columns
+from cdc.core.errors import TableLostError
 from cdc.core.position import Bookmark, Lsn, Position
+from cdc.core.table import TableName
 from cdc.core.table_state import ACTIVE, Followed, Joining
 from cdc.core.transaction import TransactionEnd
-from cdc.sinks.lake.delta import checkpoint
+from cdc.run.pipeline import Pipeline
+from cdc.run.status.row_counts import count_lake_rows
+from cdc.sinks.lake import maintenance
+from cdc.sinks.lake.delta import checkpoint, retention
 from cdc.sinks.lake.follower import DeltaFollower
 from cdc.sinks.lake.metadata import table as metadata_table
+from cdc.sinks.lake.metadata.cuts import Cuts
 from cdc.sinks.lake.metadata.table import MetadataTable
 from cdc.sinks.lake.metadata.table_list import SCHEMA
 from cdc.sinks.lake.settings import DeltaSettings
@@ -87,6 +95,90 @@ def test_a_batch_takes_six_requests_plus_maintenance(lake: PlacedLake, asked: Co
         go_on(range(rank, rank + 1))
         follower.maintenance.run([])
     assert asked.total() <= 10 * BATCHES, asked
+
+
+@pytest.fixture
+def idle(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> DeltaFollower:
+    """A lake of some tables, whose maintenance visits all of them each time."""
+    monkeypatch.setattr(maintenance, "IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(retention, "RELIST_SECONDS", 0.0)
+    follower = follower_of(lake)
+    tables = [replace(THINGS, name=TableName("public", f"things{number}")) for number in range(5)]
+    follower.prepare(tables)
+    for table in tables:
+        follower.load(table, [write_copy(lake, table, [row(1, "old")])], Bookmark(Lsn(1), 4711, 1))
+    follower.first_cut(0)
+    return follower
+
+
+def add_cut(follower: DeltaFollower, rank: int) -> None:
+    """A cut for a heartbeat."""
+    end = TransactionEnd(rank, rank, Lsn(rank * 10), 0, {})
+    follower.apply(DecodedBatch(to_columns([end]), {}), Position(rank, Lsn(rank * 10), 0))
+
+
+def test_an_idle_lake_takes_three_requests_a_cut_and_none_in_between(idle: DeltaFollower, asked: Counter[str]) -> None:
+    """However many tables there are, and however often the stream and the maintenance look."""
+    add_cut(idle, 10)
+    behind = Position(10, Lsn(100), 0)
+
+    def rest() -> None:
+        idle.tables.select(Joining)
+        assert not idle.awaits_cut()
+        idle.maintenance.run([behind])
+
+    rest()
+    asked.clear()
+    for _ in range(10):
+        rest()
+    assert not asked
+    add_cut(idle, 11)
+    assert asked == {"put": 2, "get": 1}
+
+
+def test_a_copy_looks_for_no_other_tables(lake: PlacedLake, asked: Counter[str]) -> None:
+    """A first copy of two hundred tables looked twenty thousand times for those that had none yet."""
+    follower, looks = follower_of(lake), list[int]()
+    tables = [replace(THINGS, name=TableName("public", f"things{number}")) for number in range(8)]
+    follower.prepare(tables)
+    for table in tables:
+        copied = write_copy(lake, table, [row(1, "old")])
+        asked.clear()
+        follower.load(table, [copied], Bookmark(Lsn(1), 4711, 1))
+        looks.append(asked["list_with_delimiter"])
+    assert max(looks[1:]) <= 3, looks
+
+
+def test_rows_at_a_cut_are_counted_in_tables_that_are_open(
+    idle: DeltaFollower, lake: PlacedLake, asked: Counter[str]
+) -> None:
+    cut, name = idle.cuts.last(), TableName("public", "things0")
+    assert cut is not None
+    pipeline = cast("Pipeline", SimpleNamespace(lake=lake, lake_follower=idle))
+    assert idle.tables.find(name) is not None
+    asked.clear()
+    assert count_lake_rows(pipeline, name, cut) == 1
+    assert not asked
+    # a cut that names another commit is read for itself, and refused
+    other = replace(cut, commits={**cut.commits, str(name): "another"})
+    with pytest.raises(TableLostError):
+        count_lake_rows(pipeline, name, other)
+
+
+def test_a_reader_of_cuts_takes_three_requests_for_one_and_one_for_none(
+    idle: DeltaFollower, lake: PlacedLake, asked: Counter[str]
+) -> None:
+    reader = Cuts(lake)
+    first = reader.last()
+    assert first is not None
+    add_cut(idle, 10)
+    asked.clear()
+    [found] = reader.list_after(first, 10)
+    # its commit, the next one that is not there, and its file
+    assert asked.total() == 3, asked
+    asked.clear()
+    assert not reader.list_after(found, 10)
+    assert asked.total() == 1, asked
 
 
 def test_another_writers_table_is_seen_after_the_refresh_interval(

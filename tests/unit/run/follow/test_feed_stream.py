@@ -14,7 +14,9 @@ from cdc.core.errors import UnreachableError
 from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.run.copy.fill import TableFiller
+from cdc.run.follow import feed_stream
 from cdc.run.follow.feed_stream import CUTS_A_BATCH, TOGETHER_BYTES, FeedStream, FeedStreamHooks
+from cdc.run.follow.streams import BatchProgress
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.feed.feed import LakeFeed
 from cdc.sinks.lake.metadata.cuts import Cut
@@ -39,8 +41,10 @@ class Feed:
 
     sizes: Sizes
     there: int
+    looks: int = 0
 
     def cuts_after(self, than: Cut, most: int) -> list[Cut]:
+        self.looks += 1
         first = than.position.end_offset + 1
         return [cut(number) for number in range(first, self.there + 1)][:most]
 
@@ -121,3 +125,31 @@ def test_as_many_cuts_as_are_small_go_together() -> None:
     # one that is large goes alone
     assert ask([(TOGETHER_BYTES + 1, 0), (0, 0)], 2) == [1, 1]
     assert ask([(1, 1)] * (CUTS_A_BATCH + 1), 5) == [5, CUTS_A_BATCH]
+
+
+def test_what_a_follower_lacks_is_filled_between_two_looks_for_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On an object store a look is a request; a table that has stopped is tried again without one."""
+    monkeypatch.setattr(feed_stream, "OTHER_SECONDS", 0.001)
+    feed, stopping, rings = Feed([(1, 1)], 0), threading.Event(), ChangeCache(0)
+
+    @dataclass
+    class FillsOften(Filler):
+        count: int = 0
+
+        def refill(self, until: Cut) -> None:
+            self.count += 1
+            if self.count == 5:
+                feed.there = 1
+                rings.announce_cut()
+
+    filler, follower, reached = FillsOften(), Follower(asked=[0]), list[int]()
+
+    def reach(progress: BatchProgress) -> bool:
+        reached.append(progress.position.end_offset)
+        return False
+
+    hooks = FeedStreamHooks(reach, lambda: None)
+    parts = cast(FedFollower, follower), cast(LakeFeed, feed), cast(TableFiller, filler)
+    # a poll would take for ever: the ring ends it
+    FeedStream(*parts, rings, hooks, poll_seconds=1e6).run(stopping)
+    assert (feed.looks, filler.count, reached) == (2, 6, [1])

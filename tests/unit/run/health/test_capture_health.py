@@ -37,6 +37,7 @@ class World:
         self.connector: ConnectorState | CdcError = RUNNING
         self.moves: Standstill | CdcError | None = None
         self.obstacle: CdcError | None = None
+        self.moved: CdcError | None = None
         self.now = 0.0
         self.looks = 0
         patched.setattr(capture_health, "look_up", lambda *_: give(self.connector))
@@ -44,13 +45,18 @@ class World:
         patched.setattr(capture_health, "time", SimpleNamespace(monotonic=lambda: self.now))
         patched.setattr("cdc.run.health.trouble.find_obstacle", lambda *_: self.obstacle)
         patched.setattr("cdc.run.health.trouble._find_reader", lambda *_: None)
+        patched.setattr(capture_health, "check_slot", lambda *_: give(self.moved))
         patched.setattr(CaptureObserver, "newest", lambda _: (None, 1000.0))
 
     def health(self, *, is_behind_start: bool = False) -> CaptureHealth:
         source, log = SimpleNamespace(heartbeat_seconds=10), SimpleNamespace()
         settings = SimpleNamespace(source=source, log=log, connect=SimpleNamespace(connector="c"))
         pipeline = SimpleNamespace(
-            settings=settings, name="shop", open_connect=nullcontext, open_source=lambda: nullcontext(SOURCE)
+            settings=settings,
+            name="shop",
+            lake_follower=SimpleNamespace(position=SimpleNamespace),
+            open_connect=nullcontext,
+            open_source=lambda: nullcontext(SOURCE),
         )
         return CaptureHealth(cast(Pipeline, pipeline), self.look, is_behind_start=is_behind_start)
 
@@ -126,6 +132,17 @@ def test_each_sign_is_waited_for_anew(world: World) -> None:
         (30.0, STOPPED, False),
     ):
         assert isinstance(health.check(FOLLOW), Healthy) is healthy, world.now
+
+
+@pytest.mark.parametrize("connector", [FAILED, STOPPED])
+def test_a_moved_slot_explains_a_failure(world: World, connector: ConnectorState) -> None:
+    # a connector that somebody stopped has not looked at its slot yet
+    world.connector, world.moved = connector, HistoryLostError("slot s stands at 0/5", RECAPTURE)
+    found = last_of(world, VERIFY, 0.0, 15.0)
+    assert is_final(found)
+    assert isinstance(found, Failing)
+    assert isinstance(found.error, HistoryLostError) is (connector is FAILED)
+    assert ("slot s stands at 0/5" in found.error.what) is (connector is FAILED)
 
 
 @pytest.mark.parametrize("allowed", [VERIFY, BESIDE])

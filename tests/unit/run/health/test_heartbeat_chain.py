@@ -128,8 +128,8 @@ class OpenedChain(HeartbeatChain):
         """Read the commits at these LSNs in one run."""
         commits = {beat.commit for beat in self.beats}
         run = to_columns([TransactionEnd(n, n, Lsn(n), 0, {self.table: 1} if n in commits else {}) for n in lsns])
-        beat, start = self.check(run, self.position, self.start)
-        self.position, self.start = Position(lsns[-1], Lsn(lsns[-1]), lsns[-1], beat=beat), start
+        found = self.check(run, self.position, self.start)
+        self.position, self.start = Position(lsns[-1], Lsn(lsns[-1]), lsns[-1], beat=found.digest), found.next_offsets
 
 
 def without_slots(beats: list[CapturedBeat], mark: str | None) -> list[CapturedBeat]:
@@ -172,3 +172,24 @@ def test_chain_of_rare_beats_keeps_so_many_commits_and_looks_for_others(monkeypa
         opened.read(at)
         assert opened.kept <= 5
     assert opened.asked == [0, 10]
+
+
+@pytest.mark.parametrize(
+    ("mark", "beside", "is_routine"),
+    [(None, {}, True), ("token", {}, False), (None, {"public.other": 1}, False), ("", {}, False)],
+)
+def test_routine_are_the_connectors_heartbeats_alone(
+    mark: str | None, beside: dict[str, int], is_routine: bool
+) -> None:
+    opened = OpenedChain(without_slots(chain([10, 20], [0, 10]), mark))
+    run = to_columns([TransactionEnd(n, n, Lsn(n), 0, {opened.table: 1, **beside}) for n in (10, 20)])
+    assert opened.check(run, opened.position, {}).are_routine == is_routine
+    # no heartbeat, or one that is not read any more
+    for other in (to_columns([TransactionEnd(30, 30, Lsn(30), 0, {"public.other": 1})]), run.slice(0, 0)):
+        assert not opened.check(other, opened.position, {}).are_routine
+
+
+def test_a_text_that_is_no_heartbeat_is_no_routine() -> None:
+    opened = OpenedChain([CapturedBeat("2026-01-01 00:00:00+00", Lsn(10))])
+    run = to_columns([TransactionEnd(10, 10, Lsn(10), 0, {opened.table: 1})])
+    assert not opened.check(run, opened.position, {}).are_routine
