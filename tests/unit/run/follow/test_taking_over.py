@@ -38,6 +38,7 @@ def make_streams(heard: list[str], stopping: threading.Event, failure: CdcError 
         lake=SimpleNamespace(access=None),
         fed={"latest": Follower(heard, failure)},
         open_feed=lambda *_: None,
+        reopened=lambda: SimpleNamespace(views=None),
     )
     unused = cast(Any, None)
     leases = {"latest": cast(Any, Lease())}
