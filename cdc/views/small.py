@@ -19,6 +19,7 @@ from cdc.views.refresh.evaluate import Evaluator
 from cdc.views.refresh.write_rows import find_key_problem
 from cdc.views.spark.result_types import describe_view
 from cdc.views.statement.dialect.statements import DuckStatement
+from cdc.views.statement.tree.spelling import spell_columns
 
 SMALL_BYTES: Final = 8 * 2**20
 """Of the files of all tables of a view."""
@@ -35,7 +36,7 @@ def compute_small(
     """
     if not isinstance(view.duckdb, DuckStatement) or view.plan.whole or not are_small(view, lookups, most_rows):
         return None
-    names = [name for name in view.statement.spell_outputs() if name is not None]
+    names = [name for name in spell_columns(view.statement.tree.root) if name is not None]
     if len(names) < len(view.duckdb.types):
         return None
     rows = {view.names[name]: _read(view, name, lookups[name]) for name in view.tables}

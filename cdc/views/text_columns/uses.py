@@ -9,12 +9,21 @@ from dataclasses import dataclass
 from typing import Final
 
 from sqlglot import exp
-from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from cdc.columns.types.text_meaning import UseKind
 from cdc.core.table import Column, TableName
-from cdc.views.statement.dialect.registry import name_of
+from cdc.views.statement.entrance.kinds import name_of
 from cdc.views.statement.statement import Statement
+from cdc.views.statement.tree.nodes import (
+    Derived,
+    Generated,
+    OpaqueSource,
+    Query,
+    Scan,
+    SetOperation,
+    Source,
+    query_of,
+)
 
 Origin = tuple[TableName, Column]
 """A column of a table whose values an expression has, unchanged."""
@@ -89,112 +98,88 @@ class UseFinder:
     """The uses of columns in one statement. `of_views`: where the columns of the views that it reads come from."""
 
     def __init__(self, statement: Statement, of_views: ViewOrigins) -> None:
-        self._statement = statement
+        self._tree = statement.tree
         self._of_views = of_views
-        self._scopes: list[Scope] = list(traverse_scope(statement.tree))
-        self._of_query = {id(scope.expression): scope for scope in self._scopes}
 
     def find(self) -> Iterator[ColumnUse]:
         """All uses, each as often as it is there."""
-        for scope in self._scopes:
-            for kind, word, value, literal in _find_operands(scope):
-                for table, column in self._trace(scope, value):
+        for query in self._tree.queries:
+            for kind, word, value, literal in _find_operands(query):
+                for table, column in self._trace(query, value):
                     yield ColumnUse(table, column, kind, word, literal)
 
     def list_outputs(self) -> dict[str, Origins]:
         """The origins of the statement's columns, by name in lower case."""
-        root = self._scopes[-1]
-        assert isinstance(root.expression, exp.Query)
-        return {name.lower(): self._trace_output(root, name) for name in root.expression.named_selects}
+        root = self._tree.root
+        return {output.name.lower(): self._trace_output(root, output.name) for output in root.outputs}
 
-    def _trace(self, scope: Scope, value: exp.Expr | None) -> Origins:
+    def _trace(self, query: Query, value: exp.Expr | None) -> Origins:
         match value:
             case exp.Column():
-                return self._trace_column(scope, value)
+                return self._trace_column(query, value)
             case exp.Case():
                 return self._trace_all(
-                    scope, [*(each.args.get("true") for each in value.args["ifs"]), value.args.get("default")]
+                    query, [*(each.args.get("true") for each in value.args["ifs"]), value.args.get("default")]
                 )
             case exp.If() | exp.Nvl2():
-                return self._trace_all(scope, [value.args.get("true"), value.args.get("false")])
+                return self._trace_all(query, [value.args.get("true"), value.args.get("false")])
             case exp.Coalesce() | exp.Greatest() | exp.Least():
-                return self._trace_all(scope, [value.this, *value.expressions])
-            case exp.Query():
-                return self._trace_query(value)
-        return self._trace(scope, value.this) if isinstance(value, _PICKS) else NOWHERE
+                return self._trace_all(query, [value.this, *value.expressions])
+        if (inner := query_of(value)) is not None:
+            return self._trace_output(inner, inner.outputs[0].name) if inner.outputs else NOWHERE
+        return self._trace(query, value.this) if isinstance(value, _PICKS) else NOWHERE
 
-    def _trace_all(self, scope: Scope, values: Iterable[exp.Expr | None]) -> Origins:
-        return NOWHERE.union(*(self._trace(scope, value) for value in values))
+    def _trace_all(self, query: Query, values: Iterable[exp.Expr | None]) -> Origins:
+        return NOWHERE.union(*(self._trace(query, value) for value in values))
 
-    def _trace_query(self, query: exp.Query) -> Origins:
-        inner = self._of_query.get(id(query.unnest()))
-        names = query.named_selects
-        return self._trace_output(inner, names[0]) if inner and names else NOWHERE
+    def _trace_output(self, query: Query, name: str) -> Origins:
+        if isinstance(query, SetOperation):
+            return NOWHERE.union(*(self._trace_output(branch, column) for branch, column in query.branches(name)))
+        selected = [output.node for output in query.outputs if output.name.lower() == name.lower()]
+        return self._trace(query, selected[0]) if selected else NOWHERE
 
-    def _trace_output(self, scope: Scope, name: str) -> Origins:
-        query = scope.expression
-        if isinstance(query, exp.SetOperation):
-            at = [each.lower() for each in query.named_selects].index(name.lower())
-            branches = [(self._of_query.get(id(side.unnest())), side) for side in (query.left, query.right)]
-            return NOWHERE.union(
-                *(self._trace_output(inner, side.named_selects[at]) for inner, side in branches if inner)
-            )
-        if not isinstance(query, exp.Select):
-            return self._trace_lateral(scope, name)
-        selected = [each for each in query.selects if each.alias_or_name.lower() == name.lower()]
-        return self._trace(scope, selected[0]) if selected else NOWHERE
-
-    def _trace_lateral(self, scope: Scope, name: str) -> Origins:
-        """The elements of a list that LATERAL makes rows of; the place among them is no value of it."""
-        lateral = scope.expression
-        made = lateral.this if isinstance(lateral, exp.Lateral) else None
-        is_place = isinstance(made, exp.Posexplode) and name == next(iter(lateral.alias_column_names), None)
-        is_list = isinstance(made, exp.Explode)
-        return self._trace(scope, made.this) if made is not None and is_list and not is_place else NOWHERE
-
-    def _trace_column(self, scope: Scope, column: exp.Column) -> Origins:
+    def _trace_column(self, query: Query, column: exp.Column) -> Origins:
         # in ORDER BY, a name of an output has no table
         if not column.table:
-            return self._trace_output(scope, column.name)
-        here: Scope | None = scope
-        while here is not None:
-            if column.table in here.sources:
-                return self._trace_source(here.sources[column.table], column.name)
-            here = here.parent
+            return self._trace_output(query, column.name)
+        return self._trace_source(self._tree.sources.get(column.table), column.name)
+
+    def _trace_source(self, source: Source | None, name: str) -> Origins:
+        match source:
+            case Derived(query=query):
+                return self._trace_output(query, name)
+            case Generated():
+                return self._trace_elements(source, name)
+            case Scan(table=table):
+                through_view = self._of_views.get((table.name, name.lower()))
+                if through_view is not None:
+                    return through_view
+                return frozenset((table.name, each) for each in table.columns if each.name.lower() == name.lower())
+            case OpaqueSource(of=Scan() | Derived() as inner):
+                return self._trace_source(inner, name)
         return NOWHERE
 
-    def _trace_source(self, source: exp.Expr | Scope, name: str) -> Origins:
-        if isinstance(source, Scope):
-            return self._trace_output(source, name)
-        use = self._statement.uses.get(id(source))
-        if use is None:
-            return NOWHERE
-        through_view = self._of_views.get((use.table, name.lower()))
-        if through_view is not None:
-            return through_view
-        return frozenset([(use.table, self._statement.column(use.alias, name))])
+    def _trace_elements(self, source: Generated, name: str) -> Origins:
+        """The elements of a list that LATERAL makes rows of; the place among them is no value of it."""
+        is_place = isinstance(source.call, exp.Posexplode) and name == next(iter(source.columns), None)
+        owner = self._tree.owners[source.name]
+        return (
+            self._trace(owner, source.call.this) if isinstance(source.call, exp.Explode) and not is_place else NOWHERE
+        )
 
 
 _Operand = tuple[UseKind, str, exp.Expr | None, str | None]
 _Pick = Callable[[exp.Expr], Iterable[exp.Expr]]
 
 
-def _find_operands(scope: Scope) -> Iterator[_Operand]:
+def _find_operands(query: Query) -> Iterator[_Operand]:
     """The expressions of a query that something is done with, and what."""
-    query = scope.expression
-    if isinstance(query, exp.Select):
-        yield from _of_set_operation(query)
-    for node in scope.walk():
+    if isinstance(query, SetOperation) and query.compares_rows:
+        # which rows of its branches are the same as others
+        outputs = (output.node for side in (query.left, query.right) for output in side.outputs)
+        yield from ((UseKind.GROUPED, query.node.key.upper(), value, None) for value in outputs)
+    for node in query.node.walk(bfs=False):
         yield from _operands_of(node)
-
-
-def _of_set_operation(query: exp.Select) -> Iterator[_Operand]:
-    """What UNION and its like ask of this branch: which of its rows are the same as others."""
-    around = query.parent
-    while isinstance(around, exp.Subquery | exp.Paren):
-        around = around.parent
-    if isinstance(around, exp.SetOperation) and (around.args.get("distinct") or not isinstance(around, exp.Union)):
-        yield from ((UseKind.GROUPED, around.key.upper(), value, None) for value in query.selects)
 
 
 def _operands_of(node: exp.Expr) -> Iterator[_Operand]:

@@ -39,10 +39,7 @@ def write_contains(t: Translator, node: exp.ArrayContains) -> Value:
     value, sought = t.value(node.this), t.value(node.expression)
     element = _array(value).elementType
     require(element == sought.type and is_identified(element), f"of {sought.type.simpleString()}")
-    has_null = f"len(list_filter({value.sql}, lambda each: each IS NULL)) > 0"
-    found = f"WHEN list_contains({value.sql}, {sought.sql}) THEN TRUE WHEN {has_null} THEN NULL ELSE FALSE"
-    is_null = f"{value.sql} IS NULL OR {sought.sql} IS NULL"
-    return Value(f"(CASE WHEN {is_null} THEN NULL {found} END)", BOOLEAN)
+    return Value(f"spark_array_contains({value.sql}, {sought.sql})", BOOLEAN)
 
 
 @proven(exp.ArraySort, "this", "asc", "nulls_first")

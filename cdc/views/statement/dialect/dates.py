@@ -154,7 +154,9 @@ def write_truncated_timestamp(t: Translator, node: exp.TimestampTrunc) -> Value:
     """`date_trunc(unit, x)`: a timestamp with zone, whatever x is. Weeks begin on Monday."""
     unit = node.args["unit"].name.upper()
     require(unit in _UNITS, f"to {unit.lower()}")
-    value = retype(t.value(node.this), TIMESTAMP) if t.value(node.this).type == DATE else _moment(t, node.this)
+    value = t.value(node.this)
+    value = retype(value, TIMESTAMP) if value.type == DATE else value
+    require(is_moment(value.type), f"of {value.type.simpleString()}")
     return Value(f"CAST(date_trunc('{_UNITS[unit]}', {value.sql}) AS TIMESTAMP)", TIMESTAMP)
 
 

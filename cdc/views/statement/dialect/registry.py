@@ -9,14 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlglot import exp
-
 from cdc.views.statement.dialect.values import Value
+from cdc.views.statement.entrance.kinds import Kind
 
 if TYPE_CHECKING:
     from cdc.views.statement.dialect.translator import Translator
 
-Kind = type[exp.Expr] | str
 Writer = Callable[["Translator", Any], Value]
 """Writes an expression; raises NotProvenError for arguments that the proof does not cover."""
 AggregateWriter = Callable[["Translator", Any, str], Value]
@@ -66,17 +64,3 @@ def proven_aggregate(
         return write
 
     return enter
-
-
-def kind_of(node: exp.Expr) -> Kind:
-    """The kind under which an expression is listed."""
-    return node.name.lower() if isinstance(node, exp.Anonymous) else type(node)
-
-
-def name_of(node: exp.Expr) -> str:
-    """The name of an expression for the user: of a function, its SQL name."""
-    if isinstance(node, exp.Anonymous):
-        return node.name.lower()
-    if isinstance(node, exp.Func) and type(node).sql_names():
-        return type(node).sql_name().lower()
-    return type(node).__name__.lower()

@@ -7,7 +7,7 @@ from cdc.views.statement.dialect.literals import text_of, whole_number
 from cdc.views.statement.dialect.registry import proven
 from cdc.views.statement.dialect.translator import Translator
 from cdc.views.statement.dialect.types import BOOLEAN, BYTES, INTEGER, TEXT
-from cdc.views.statement.dialect.values import Value, fail_when, require, text_literal
+from cdc.views.statement.dialect.values import Value, require, text_literal
 
 
 def _text(t: Translator, node: exp.Expr) -> Value:
@@ -46,9 +46,9 @@ def write_concat_with_separator(t: Translator, node: exp.ConcatWs) -> Value:
 @proven(exp.Upper, "this")
 @proven(exp.Lower, "this")
 def write_case_of_letters(t: Translator, node: exp.Upper | exp.Lower) -> Value:
-    """`upper` and `lower` of ASCII: of other letters (ß, İ, Σ) the engines make different ones."""
+    """`upper` and `lower` of ASCII."""
     value, name = _text(t, node.this), "upper" if isinstance(node, exp.Upper) else "lower"
-    return fail_when(f"strlen({value.sql}) > length({value.sql})", Value(f"{name}({value.sql})", TEXT), "not ASCII")
+    return Value(f"{name}(ascii_only({value.sql}))", TEXT)
 
 
 @proven(exp.Length, "this", "binary")
@@ -66,14 +66,8 @@ def write_substring(t: Translator, node: exp.Substring) -> Value:
     value, start = _text(t, node.this), whole_number(node.args.get("start"))
     size = whole_number(node.args["length"]) if node.args.get("length") else 2**31 - 1
     if start >= 0:
-        return _part(value, str(max(start, 1)), str(max(size, 0)))
-    # a part that begins before the text is shorter by what lies there
-    first = f"(length({value.sql}) - {-start})"
-    return _part(value, f"(greatest({first}, 0) + 1)", f"greatest({first} + {size} - greatest({first}, 0), 0)")
-
-
-def _part(value: Value, start: str, size: str) -> Value:
-    return Value(f"substring({value.sql}, {start}, {size})", TEXT)
+        return Value(f"substring({value.sql}, {max(start, 1)}, {max(size, 0)})", TEXT)
+    return Value(f"spark_substring_from_end({value.sql}, {-start}, {size})", TEXT)
 
 
 @proven(exp.Left, "this", "expression")

@@ -13,7 +13,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from cdc.views.statement.dialect.registry import Kind, kind_of
+from cdc.views.statement.entrance.kinds import Kind, kind_of
 
 _BY_CHANCE: Final = "it gives another value at every evaluation"
 BY_TIME: Final = "it depends on when the view is computed"

@@ -9,17 +9,16 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from sqlglot import exp
-from sqlglot.optimizer.scope import Scope
 
 from cdc.columns.types.spark_types import spark_type
 from cdc.columns.types.text_meaning import Meaning
 from cdc.core.table import Column, Kind, Table
-from cdc.views.statement.dialect.registry import kind_of
+from cdc.views.statement.analysis.keys import RowIdentity
+from cdc.views.statement.analysis.ties import is_total
 from cdc.views.statement.entrance.admission import Refused, refuse
-from cdc.views.statement.entrance.determined import RowIdentity
-from cdc.views.statement.entrance.ties import is_total
-from cdc.views.statement.lineage import Lineage
-from cdc.views.statement.statement import Statement
+from cdc.views.statement.entrance.kinds import kind_of
+from cdc.views.statement.tree.nodes import Derived, OpaqueSource, Query, Scan, Select, SetOperation, Source, Tree
+from cdc.views.statement.tree.writing import walk_within
 from cdc.views.text_columns.meanings import find_addition_meaning, write_remedy
 
 _SUMS: Final = (exp.Sum, exp.Avg, "mean", "try_sum", "try_avg")
@@ -54,17 +53,16 @@ _ADDED: Final = f"{_LAST_DIGITS}: add decimals, CAST(… AS DECIMAL(38, 9))"
 _MEASURED: Final = f"{_LAST_DIGITS}: write it by sum() of decimals"
 
 
-def find_floating_sums(statement: Statement, lineage: Lineage) -> Iterator[Refused]:
+def find_floating_sums(tree: Tree) -> Iterator[Refused]:
     """The aggregates whose last digits depend on the order of rows."""
-    types, identity = _Types(statement, lineage), RowIdentity(statement, lineage)
-    for scope in lineage.scopes:
-        query = scope.expression
-        for node in query.find_all(exp.Func) if isinstance(query, exp.Select) else ():
-            if node.parent_select is query and not _is_in_order(identity, scope, node):
+    types, identity = _Types(tree), RowIdentity(tree)
+    for query in tree.selects:
+        for node in query.node.find_all(exp.Func):
+            if not _is_in_order(identity, query, node):
                 if kind_of(node) in _MOMENTS:
                     yield refuse(node, "", _MEASURED)
-                elif kind_of(node) in _SUMS and types.may_be_floating(scope, _argument(node)):
-                    yield _refuse_added(node, types.find_numerics(scope, _argument(node)))
+                elif kind_of(node) in _SUMS and types.may_be_floating(_argument(node)):
+                    yield _refuse_added(node, types.find_numerics(_argument(node)))
 
 
 def _refuse_added(node: exp.Expr, numerics: Mapping[tuple[Table, Column], Meaning]) -> Refused:
@@ -76,9 +74,9 @@ def _refuse_added(node: exp.Expr, numerics: Mapping[tuple[Table, Column], Meanin
     return refuse(node, "", f"{', '.join(causes)}, added as doubles, and {_LAST_DIGITS}: {', '.join(remedies)}")
 
 
-def _is_in_order(identity: RowIdentity, scope: Scope, node: exp.Expr) -> bool:
+def _is_in_order(identity: RowIdentity, query: Select, node: exp.Expr) -> bool:
     window = node.find_ancestor(exp.Window, exp.Select)
-    return isinstance(window, exp.Window) and bool(window.args.get("order")) and is_total(identity, scope, window)
+    return isinstance(window, exp.Window) and bool(window.args.get("order")) and is_total(identity, query, window)
 
 
 def _argument(node: exp.Expr) -> exp.Expr:
@@ -90,97 +88,102 @@ def _argument(node: exp.Expr) -> exp.Expr:
 class _Types:
     """Whether values may be floating numbers, or texts, which Spark adds as such."""
 
-    def __init__(self, statement: Statement, lineage: Lineage) -> None:
-        self._statement = statement
-        self._lineage = lineage
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
 
-    def may_be_floating(self, scope: Scope, value: exp.Expr) -> bool:
+    def may_be_floating(self, value: exp.Expr) -> bool:
         match value:
             case exp.Column():
-                found = self._is_column(scope, value)
+                found = self._is_column(value)
             case exp.Cast():
                 found = value.to.this.name not in _EXACT_TYPES
             case exp.Dot():
-                found = self._is_field(scope, value)
+                found = self._is_field(value)
             case exp.Literal():
                 found = value.is_string or "e" in value.name.lower()
             case exp.If() | exp.Case():
-                found = any(self.may_be_floating(scope, each) for each in _branches(value))
+                found = any(self.may_be_floating(each) for each in _branches(value))
             case exp.Div() | exp.SafeDivide():
-                found = self._is_quotient_floating(scope, value)
+                found = self._is_quotient_floating(value)
             case _:
-                found = self._is_function(scope, value)
+                found = self._is_function(value)
         return found
 
-    def _is_function(self, scope: Scope, value: exp.Expr) -> bool:
+    def _is_function(self, value: exp.Expr) -> bool:
         kind = kind_of(value)
         if kind in _DOUBLES or kind in _TEXTS or kind is exp.Subquery:
             return True
         if kind in (exp.Avg, "mean", "try_avg"):
-            return not self._has_decimal(scope, value)
+            return not self._has_decimal(value)
         parts = (part for part in value.iter_expressions() if not isinstance(part, exp.Order | exp.WindowSpec))
-        return kind in _SAME and any(self.may_be_floating(scope, part) for part in parts)
+        return kind in _SAME and any(self.may_be_floating(part) for part in parts)
 
-    def _is_quotient_floating(self, scope: Scope, value: exp.Expr) -> bool:
+    def _is_quotient_floating(self, value: exp.Expr) -> bool:
         sides = [value.this, value.expression]
-        return any(self.may_be_floating(scope, side) for side in sides) or not self._has_decimal(scope, value)
+        return any(self.may_be_floating(side) for side in sides) or not self._has_decimal(value)
 
-    def _has_decimal(self, scope: Scope, value: exp.Expr) -> bool:
-        literals = (not each.is_string and "." in each.name for each in value.find_all(exp.Literal))
-        casts = (each.to.this.name == "DECIMAL" for each in value.find_all(exp.Cast))
-        kinds = (base.kind for column in value.find_all(exp.Column) for base in self._bases(scope, column))
+    def _has_decimal(self, value: exp.Expr) -> bool:
+        parts = [*walk_within(value)]
+        literals = (isinstance(each, exp.Literal) and not each.is_string and "." in each.name for each in parts)
+        casts = (isinstance(each, exp.Cast) and each.to.this.name == "DECIMAL" for each in parts)
+        kinds = (base.kind for column in _columns_within(value) for base in self._bases(column))
         return any(literals) or any(casts) or any(kind is Kind.DECIMAL for kind in kinds)
 
-    def _is_column(self, scope: Scope, column: exp.Column) -> bool:
-        source = _find_source(scope, column.table)
-        if isinstance(source, Scope):
-            return any(self.may_be_floating(inner, value) for inner, value in self._outputs(source, column.name))
-        return any(_is_floating(base) for base in self._bases(scope, column))
+    def _is_column(self, column: exp.Column) -> bool:
+        source = self._tree.sources.get(column.table)
+        if isinstance(source, Derived):
+            return any(self.may_be_floating(value) for value in _outputs(source.query, column.name))
+        return any(_is_floating(base) for base in self._bases(column))
 
-    def _is_field(self, scope: Scope, value: exp.Dot) -> bool:
+    def _is_field(self, value: exp.Dot) -> bool:
         """A field of a struct."""
-        bases = [base for column in value.find_all(exp.Column) for base in self._bases(scope, column)]
+        bases = [base for column in _columns_within(value) for base in self._bases(column)]
         fields = [field for base in bases for field in base.fields if field.name.lower() == value.name.lower()]
         return any(_is_floating(field) for field in fields or bases)
 
-    def _bases(self, scope: Scope, column: exp.Column) -> Iterator[Column]:
+    def _bases(self, column: exp.Column) -> Iterator[Column]:
         """The columns of tables behind a column."""
-        source = _find_source(scope, column.table)
-        if isinstance(source, Scope):
-            for inner, value in self._outputs(source, column.name):
-                for each in value.find_all(exp.Column):
-                    yield from self._bases(inner, each)
-        elif found := self._find_base(source, column):
+        source = self._tree.sources.get(column.table)
+        if isinstance(source, Derived):
+            for value in _outputs(source.query, column.name):
+                for each in _columns_within(value):
+                    yield from self._bases(each)
+        elif found := _find_base(source, column):
             yield found[1]
 
-    def _find_base(self, source: object, column: exp.Column) -> tuple[Table, Column] | None:
-        use = self._statement.uses.get(id(source))
-        if use is None:
-            return None
-        table = self._statement.tables[use.table]
-        return next(((table, each) for each in table.columns if each.name.lower() == column.name.lower()), None)
-
-    def find_numerics(self, scope: Scope, value: exp.Expr) -> Mapping[tuple[Table, Column], Meaning]:
+    def find_numerics(self, value: exp.Expr) -> Mapping[tuple[Table, Column], Meaning]:
         """The numerics in a value that are no decimals in the lake; without those that it casts or compares."""
         found = dict[tuple[Table, Column], Meaning]()
         for column in value.walk(prune=lambda node: isinstance(node, exp.Cast | exp.Predicate)):
-            source = _find_source(scope, column.table) if isinstance(column, exp.Column) else None
-            if isinstance(source, Scope):
-                for inner, output in self._outputs(source, column.name):
-                    found |= self.find_numerics(inner, output)
-            elif isinstance(column, exp.Column) and (base := self._find_base(source, column)):
+            source = self._tree.sources.get(column.table) if isinstance(column, exp.Column) else None
+            if isinstance(source, Derived):
+                for output in _outputs(source.query, column.name):
+                    found |= self.find_numerics(output)
+            elif isinstance(column, exp.Column) and (base := _find_base(source, column)):
                 meaning = find_addition_meaning(base[1])
                 found |= {base: meaning} if meaning else {}
         return found
 
-    def _outputs(self, scope: Scope, name: str) -> Iterator[tuple[Scope, exp.Expr]]:
-        """The expressions that give an output column of a query, one for each branch of a UNION."""
-        query = scope.expression
-        if isinstance(query, exp.SetOperation):
-            for branch, column in self._lineage.branches(query, name):
-                yield from self._outputs(branch, column)
-        elif isinstance(query, exp.Select):
-            yield from ((scope, part.unalias()) for part in query.selects if part.alias_or_name == name)
+
+def _outputs(query: Query, name: str) -> Iterator[exp.Expr]:
+    """The expressions that give an output column of a query, one for each branch of a UNION."""
+    if isinstance(query, SetOperation):
+        for branch, column in query.branches(name):
+            yield from _outputs(branch, column)
+    else:
+        yield from (output.value for output in query.outputs if output.name == name)
+
+
+def _find_base(source: Source | None, column: exp.Column) -> tuple[Table, Column] | None:
+    source = source.of if isinstance(source, OpaqueSource) else source
+    if not isinstance(source, Scan):
+        return None
+    named = (each for each in source.table.columns if each.name.lower() == column.name.lower())
+    return next(((source.table, each) for each in named), None)
+
+
+def _columns_within(value: exp.Expr) -> Iterator[exp.Column]:
+    return (part for part in walk_within(value) if isinstance(part, exp.Column))
 
 
 def _branches(value: exp.Expr) -> Iterator[exp.Expr]:
@@ -193,12 +196,3 @@ def _branches(value: exp.Expr) -> Iterator[exp.Expr]:
 
 def _is_floating(column: Column) -> bool:
     return bool(_FLOATING.search(spark_type(column).simpleString()))
-
-
-def _find_source(scope: Scope, name: str) -> object:
-    here: Scope | None = scope
-    while here is not None:
-        if name in here.sources:
-            return here.sources[name]
-        here = here.parent
-    return None
