@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from cdc.columns.types.text_meaning import UseKind
 from cdc.core.table import Column, TableName
-from cdc.views.statement.entrance.kinds import name_of
+from cdc.views.statement.entrance.kinds import classes, kinds, name_of
 from cdc.views.statement.statement import Statement
 from cdc.views.statement.tree.nodes import (
     Derived,
@@ -22,6 +22,7 @@ from cdc.views.statement.tree.nodes import (
     Scan,
     SetOperation,
     Source,
+    list_values,
     query_of,
 )
 
@@ -32,11 +33,12 @@ ViewOrigins = Mapping[tuple[TableName, str], Origins]
 """The same of the columns of views, which other views read: by view and column in lower case."""
 NOWHERE: Final[Origins] = frozenset()
 
-_PICKS: Final = (
-    *(exp.Alias, exp.Paren, exp.Window, exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls, exp.Nullif),
-    *(exp.Max, exp.Min, exp.ArgMax, exp.ArgMin, exp.AnyValue, exp.First, exp.Last, exp.FirstValue, exp.LastValue),
-    *(exp.NthValue, exp.Lag, exp.Lead, exp.ArrayAgg, exp.ArrayUniqueAgg, exp.ArraySort, exp.ArrayMax, exp.ArrayMin),
-    *(exp.Explode, exp.ExplodeOuter, exp.Distinct, exp.Ordered, exp.Order),
+_PICKS: Final = tuple(
+    classes("""
+    Alias AnyValue ArgMax ArgMin ArrayAgg ArrayMax ArrayMin ArraySort ArrayUniqueAgg Distinct Explode ExplodeOuter
+    Filter First FirstValue IgnoreNulls Lag Last LastValue Lead Max Min NthValue Nullif Order Ordered Paren
+    RespectNulls Window WithinGroup
+""")
 )
 """Expressions whose value is one of their first argument's, or a list of them."""
 _EQUATING: Final = {exp.EQ: "=", exp.NEQ: "<>", exp.NullSafeEQ: "<=>", exp.NullSafeNEQ: "<=>"}
@@ -47,40 +49,18 @@ _CALCULATING: Final[Mapping[type[exp.Expr], str]] = {
     **{exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseXor: "^", exp.BitwiseNot: "~"},
 }
 _OF_TEXTS: Final = (
-    *(
-        exp.Cast,
-        exp.TryCast,
-        exp.Count,
-        exp.CountIf,
-        exp.Coalesce,
-        exp.Case,
-        exp.If,
-        exp.Nvl2,
-        exp.Connector,
-        exp.Exists,
-    ),
-    *(exp.Concat, exp.ConcatWs, exp.Length, exp.Upper, exp.Lower, exp.Trim, exp.Substring, exp.Left, exp.Right),
-    *(exp.Replace, exp.RegexpReplace, exp.RegexpExtract, exp.Split, exp.Struct, exp.Array, exp.JSONExtract, exp.Pad),
-    *(exp.MD5, exp.SHA, exp.SHA2, exp.Initcap, exp.StrPosition, exp.ArraySize, *_MATCHING),
+    *classes("""
+    Array ArraySize Case Cast Coalesce Concat ConcatWs Connector Count CountIf Exists If Initcap JSONExtract Left
+    Length Lower MD5 Nvl2 Pad RegexpExtract RegexpReplace Replace Right SHA SHA2 Split StrPosition Struct Substring
+    Trim TryCast Upper
+"""),
+    *_MATCHING,
 )
 """Functions that mean the same of a text, or nothing of its value."""
-_NAMED_OF_TEXTS: Final = frozenset(
-    {
-        "hash",
-        "xxhash64",
-        "to_json",
-        "named_struct",
-        "typeof",
-        "isnull",
-        "isnotnull",
-        "rtrim",
-        "ltrim",
-        "btrim",
-        "length",
-    }
-    | {"stack", "inline", "map", "array_join", "flatten", "slice", "element_at"}
-    | {"double", "float", "decimal", "bigint", "int", "string", "to_number", "try_to_number", "get_json_object"}
-)
+_NAMED_OF_TEXTS: Final = kinds("""
+    array_join bigint btrim decimal double element_at flatten float get_json_object hash inline int isnotnull isnull
+    length ltrim map named_struct rtrim slice stack string to_json to_number try_to_number typeof xxhash64
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +113,7 @@ class UseFinder:
         return NOWHERE.union(*(self._trace(query, value) for value in values))
 
     def _trace_output(self, query: Query, name: str) -> Origins:
-        if isinstance(query, SetOperation):
-            return NOWHERE.union(*(self._trace_output(branch, column) for branch, column in query.branches(name)))
-        selected = [output.node for output in query.outputs if output.name.lower() == name.lower()]
-        return self._trace(query, selected[0]) if selected else NOWHERE
+        return NOWHERE.union(*(self._trace(query, value) for value in list_values(query, name)))
 
     def _trace_column(self, query: Query, column: exp.Column) -> Origins:
         # in ORDER BY, a name of an output has no table
@@ -212,8 +189,8 @@ def _compare(kind: UseKind, word: str, operands: Iterable[exp.Expr | None]) -> I
 
 
 def _further_operands_of(node: exp.Expr) -> Iterator[_Operand]:
-    for kinds, kind, word, pick in _USES:
-        if isinstance(node, kinds):
+    for nodes, kind, word, pick in _USES:
+        if isinstance(node, nodes):
             yield from ((kind, word or name_of(node), value, None) for value in pick(node))
             return
     if _is_calculation(node):

@@ -16,37 +16,33 @@ from cdc.core.table import Column, Kind, Table
 from cdc.views.statement.analysis.keys import RowIdentity
 from cdc.views.statement.analysis.ties import is_total
 from cdc.views.statement.entrance.admission import Refused, refuse
-from cdc.views.statement.entrance.kinds import kind_of
-from cdc.views.statement.tree.nodes import Derived, OpaqueSource, Query, Scan, Select, SetOperation, Source, Tree
+from cdc.views.statement.entrance.kinds import kind_of, kinds
+from cdc.views.statement.tree.nodes import Derived, OpaqueSource, Scan, Select, Source, Tree, list_values
 from cdc.views.statement.tree.writing import walk_within
 from cdc.views.text_columns.meanings import find_addition_meaning, write_remedy
 
-_SUMS: Final = (exp.Sum, exp.Avg, "mean", "try_sum", "try_avg")
-_MOMENTS: Final = (
-    *(exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop, "std", exp.Kurtosis, exp.Skewness),
-    *(exp.Corr, exp.CovarPop, exp.CovarSamp, exp.RegrAvgx, exp.RegrAvgy, exp.RegrIntercept, exp.RegrR2),
-    *(exp.RegrSlope, exp.RegrSxx, exp.RegrSxy, exp.RegrSyy),
-)
+_SUMS: Final = kinds("Sum Avg mean try_sum try_avg")
+_MOMENTS: Final = kinds("""
+    Corr CovarPop CovarSamp Kurtosis RegrAvgx RegrAvgy RegrIntercept RegrR2 RegrSlope RegrSxx RegrSxy RegrSyy Skewness
+    Stddev StddevPop StddevSamp Variance VariancePop std
+""")
 """Spark adds doubles for these, whatever it is given."""
-_DOUBLES: Final = (
-    *(exp.Sqrt, exp.Cbrt, exp.Exp, exp.Ln, exp.Log, exp.Pow, exp.Sin, exp.Cos, exp.Tan, exp.Asin, exp.Acos, exp.Atan),
-    *(exp.Atan2, exp.Sinh, exp.Cosh, exp.Tanh, exp.Asinh, exp.Acosh, exp.Atanh, exp.Cot, exp.Csc, exp.Sec, exp.Pi),
-    *(exp.Degrees, exp.Radians, exp.Nanvl, exp.Rint, exp.Median, exp.Quantile, exp.PercentileCont),
-    *(exp.PercentRank, exp.CumeDist, exp.MonthsBetween, "e", "expm1", "log1p", "hypot"),
-)
-_TEXTS: Final = (
-    *(exp.JSONExtractScalar, exp.RegexpExtract, exp.RegexpReplace, exp.Substring, exp.SubstringIndex, exp.SplitPart),
-    *(exp.Trim, exp.Concat, exp.ConcatWs, exp.Replace, exp.Upper, exp.Lower, exp.Translate, "btrim"),
-)
+_DOUBLES: Final = kinds("""
+    Acos Acosh Asin Asinh Atan Atan2 Atanh Cbrt Cos Cosh Cot Csc CumeDist Degrees Exp Ln Log Median MonthsBetween
+    Nanvl PercentRank PercentileCont Pi Pow Quantile Radians Rint Sec Sin Sinh Sqrt Tan Tanh e expm1 log1p hypot
+""")
+_TEXTS: Final = kinds("""
+    Concat ConcatWs JSONExtractScalar Lower RegexpExtract RegexpReplace Replace SplitPart Substring SubstringIndex
+    Translate Trim Upper btrim
+""")
 """Spark reads a text as a double where it adds it."""
 _FLOATING: Final = re.compile(r"\b(double|float|string)\b")
 _EXACT_TYPES: Final = frozenset(["DECIMAL", "INT", "BIGINT", "SMALLINT", "TINYINT", "BOOLEAN", "DATE"])
-_SAME: Final = (
-    *(exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.Neg, exp.Paren, exp.Abs, exp.Round, exp.Coalesce, exp.Greatest),
-    *(exp.Least, exp.Max, exp.Min, exp.Sum, exp.Nullif, exp.Window, exp.Filter, exp.Distinct, exp.Alias, exp.Negative),
-    *(exp.SafeAdd, exp.SafeSubtract, exp.SafeMultiply, exp.FirstValue, exp.LastValue, exp.Lag, exp.Lead, exp.Dot),
-    *(exp.Bracket, exp.ArgMax, exp.ArgMin, "zeroifnull", "nullifzero", "positive", "pmod", "bround", "try_sum"),
-)
+_SAME: Final = kinds("""
+    Abs Add Alias ArgMax ArgMin Bracket Coalesce Distinct Dot Filter FirstValue Greatest Lag LastValue Lead Least Max
+    Min Mod Mul Neg Negative Nullif Paren Round SafeAdd SafeMultiply SafeSubtract Sub Sum Window zeroifnull nullifzero
+    positive pmod bround try_sum
+""")
 """Functions whose value is of the type of their arguments."""
 _LAST_DIGITS: Final = "the order of addition decides the last digits"
 _ADDED: Final = f"{_LAST_DIGITS}: add decimals, CAST(… AS DECIMAL(38, 9))"
@@ -132,7 +128,7 @@ class _Types:
     def _is_column(self, column: exp.Column) -> bool:
         source = self._tree.sources.get(column.table)
         if isinstance(source, Derived):
-            return any(self.may_be_floating(value) for value in _outputs(source.query, column.name))
+            return any(self.may_be_floating(value) for value in list_values(source.query, column.name))
         return any(_is_floating(base) for base in self._bases(column))
 
     def _is_field(self, value: exp.Dot) -> bool:
@@ -145,7 +141,7 @@ class _Types:
         """The columns of tables behind a column."""
         source = self._tree.sources.get(column.table)
         if isinstance(source, Derived):
-            for value in _outputs(source.query, column.name):
+            for value in list_values(source.query, column.name):
                 for each in _columns_within(value):
                     yield from self._bases(each)
         elif found := _find_base(source, column):
@@ -157,21 +153,12 @@ class _Types:
         for column in value.walk(prune=lambda node: isinstance(node, exp.Cast | exp.Predicate)):
             source = self._tree.sources.get(column.table) if isinstance(column, exp.Column) else None
             if isinstance(source, Derived):
-                for output in _outputs(source.query, column.name):
+                for output in list_values(source.query, column.name):
                     found |= self.find_numerics(output)
             elif isinstance(column, exp.Column) and (base := _find_base(source, column)):
                 meaning = find_addition_meaning(base[1])
                 found |= {base: meaning} if meaning else {}
         return found
-
-
-def _outputs(query: Query, name: str) -> Iterator[exp.Expr]:
-    """The expressions that give an output column of a query, one for each branch of a UNION."""
-    if isinstance(query, SetOperation):
-        for branch, column in query.branches(name):
-            yield from _outputs(branch, column)
-    else:
-        yield from (output.value for output in query.outputs if output.name == name)
 
 
 def _find_base(source: Source | None, column: exp.Column) -> tuple[Table, Column] | None:

@@ -11,7 +11,16 @@ from sqlglot import exp
 
 from cdc.core.errors import ConfigurationError
 from cdc.views.statement.entrance.admission import refuse
-from cdc.views.statement.tree.nodes import Derived, OpaqueSource, Query, Select, SetOperation, Tree, query_of
+from cdc.views.statement.tree.nodes import (
+    Derived,
+    OpaqueSource,
+    Query,
+    Select,
+    SetOperation,
+    Tree,
+    list_values,
+    query_of,
+)
 from cdc.views.statement.tree.writing import walk_within, write
 
 ListPath = tuple[str, ...]
@@ -60,9 +69,7 @@ class _Finder:
 
     def of_output(self, query: Query, name: str) -> ListPaths:
         """The unordered lists in an output column of a query."""
-        if isinstance(query, SetOperation):
-            return _NONE.union(*(self.of_output(branch, column) for branch, column in query.branches(name)))
-        return _NONE.union(*(self._of_value(output.node) for output in query.outputs if output.name == name))
+        return _NONE.union(*map(self._of_value, list_values(query, name)))
 
     def _of_value(self, value: exp.Expr) -> ListPaths:
         match value:

@@ -14,7 +14,7 @@ from sqlglot import exp
 from cdc.columns.types.spark_types import spark_type
 from cdc.views.statement.entrance.admission import Refused, refuse
 from cdc.views.statement.entrance.functions import BY_TIME
-from cdc.views.statement.tree.nodes import Derived, Query, Scan, SetOperation, Tree
+from cdc.views.statement.tree.nodes import Derived, Scan, Tree, list_values
 
 _SPECIAL: Final = re.compile(r"\s*(now|today|tomorrow|yesterday)(\s+\S+)?\s*", re.IGNORECASE)
 _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.In, exp.Between, exp.Like)
@@ -85,12 +85,6 @@ class _Texts:
                 types = [spark_type(each) for each in table.columns if each.name.lower() == column.name.lower()]
                 return bool(types) and all(isinstance(each, T.StringType) for each in types)
             case Derived(query=query):
-                return self._is_text_output(query, column.name)
+                values = [*list_values(query, column.name)]
+                return bool(values) and all(map(self.is_text, values))
         return False
-
-    def _is_text_output(self, query: Query, name: str) -> bool:
-        if isinstance(query, SetOperation):
-            found = [self._is_text_output(branch, column) for branch, column in query.branches(name)]
-            return bool(found) and all(found)
-        values = [output.value for output in query.outputs if output.name == name]
-        return bool(values) and all(map(self.is_text, values))

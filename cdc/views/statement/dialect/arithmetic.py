@@ -127,15 +127,6 @@ def _divide_decimals(left: Value, right: Value) -> Value:
     return scaled(f"spark_quotient({dividend}, {unscaled(other, other_type)})", to)
 
 
-@proven(exp.IntDiv, "this", "expression")
-def write_whole_division(t: Translator, node: exp.IntDiv) -> Value:
-    """`div` of integers: a bigint."""
-    left, right = t.value(node.this), t.value(node.expression)
-    require(is_integral(left.type) and is_integral(right.type), "of no integers")
-    one, other = retype(left, LONG), retype(right, LONG)
-    return _call("spark_div", one, other)
-
-
 @proven(exp.Mod, "this", "expression")
 def write_remainder(t: Translator, node: exp.Mod) -> Value:
     """`%`: with the sign of the dividend."""
@@ -186,14 +177,6 @@ def write_absolute(t: Translator, node: exp.Abs) -> Value:
     """`abs(x)`."""
     value = _signed(t, node.this)
     return Value(f"abs({value.sql})", value.type)
-
-
-@proven(exp.Sign, "this")
-def write_sign(t: Translator, node: exp.Sign) -> Value:
-    """`sign(x)`: a double; of a double, the sign of a zero is left out of the proof."""
-    value = t.value(node.this)
-    require(is_integral(value.type), f"of {value.type.simpleString()}")
-    return Value(f"CAST(sign({value.sql}) AS DOUBLE)", DOUBLE)
 
 
 @proven(exp.Sqrt, "this")

@@ -5,7 +5,7 @@ from sqlglot import exp
 
 from cdc.views.statement.dialect.registry import proven
 from cdc.views.statement.dialect.translator import Translator
-from cdc.views.statement.dialect.types import BOOLEAN, INTEGER, is_identified
+from cdc.views.statement.dialect.types import BOOLEAN, is_identified
 from cdc.views.statement.dialect.values import Value, require
 
 
@@ -13,24 +13,6 @@ def _array(value: Value) -> T.ArrayType:
     require(isinstance(value.type, T.ArrayType), f"of {value.type.simpleString()}")
     assert isinstance(value.type, T.ArrayType)
     return value.type
-
-
-@proven(exp.ArraySize, "this")
-def write_size(t: Translator, node: exp.ArraySize) -> Value:
-    """`size(x)`: null for null in ANSI mode."""
-    return _size(t.value(node.this))
-
-
-@proven("cardinality", "this", "expressions")
-def write_cardinality(t: Translator, node: exp.Anonymous) -> Value:
-    """`cardinality(x)`."""
-    [part] = node.expressions
-    return _size(t.value(part))
-
-
-def _size(value: Value) -> Value:
-    _array(value)
-    return Value(f"CAST(len({value.sql}) AS INTEGER)", INTEGER)
 
 
 @proven(exp.ArrayContains, "this", "expression", "ensure_variant", "check_null")

@@ -6,7 +6,7 @@ from sqlglot import exp
 from cdc.views.statement.dialect.literals import text_of
 from cdc.views.statement.dialect.registry import proven
 from cdc.views.statement.dialect.translator import Translator, check_arguments
-from cdc.views.statement.dialect.types import BOOLEAN, NOTHING, TEXT, is_decimal, is_floating, is_orderable
+from cdc.views.statement.dialect.types import BOOLEAN, NOTHING, TEXT, is_decimal, is_orderable
 from cdc.views.statement.dialect.values import Value, bind, bound, require, retype, text_literal, unify
 
 _OPERATORS: dict[type[exp.Expr], str] = {
@@ -112,14 +112,6 @@ def write_is_null(t: Translator, node: exp.Anonymous) -> Value:
     [part] = node.expressions
     found = is_null(t.value(part))
     return found if node.name.lower() == "isnull" else Value(f"(NOT {found.sql})", BOOLEAN)
-
-
-@proven(exp.IsNan, "this")
-def write_is_nan(t: Translator, node: exp.IsNan) -> Value:
-    """`isnan(x)`: false for null."""
-    value = t.value(node.this)
-    require(is_floating(value.type), "of no double")
-    return Value(f"coalesce(isnan({value.sql}), FALSE)", BOOLEAN)
 
 
 @proven(exp.Like, "this", "expression", "negate")

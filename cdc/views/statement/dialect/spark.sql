@@ -9,8 +9,8 @@
 -- Division. Of zero by zero, too, Spark has an error; of NULL by zero it has NULL.
 CREATE MACRO spark_divide(x, y) AS list_transform([{'x': x, 'y': y}], lambda v:
     CASE WHEN v.y = 0 AND v.x IS NOT NULL THEN CAST('division by zero' AS DOUBLE) ELSE v.x / v.y END)[1];
-CREATE MACRO spark_div(x, y) AS list_transform([{'x': x, 'y': y}], lambda v:
-    CASE WHEN v.y = 0 AND v.x IS NOT NULL THEN CAST('division by zero' AS TINYINT) ELSE v.x // v.y END)[1];
+CREATE MACRO spark_div(x, y) AS list_transform([{'x': CAST(x AS BIGINT), 'y': CAST(y AS BIGINT)}], lambda v:
+    CASE WHEN v.y = 0 AND v.x IS NOT NULL THEN CAST('division by zero' AS BIGINT) ELSE v.x // v.y END)[1];
 CREATE MACRO spark_remainder(x, y) AS list_transform([{'x': x, 'y': y}], lambda v:
     CASE WHEN v.y = 0 AND v.x IS NOT NULL THEN CAST('division by zero' AS TINYINT) ELSE v.x % v.y END)[1];
 CREATE MACRO spark_pmod(x, y) AS list_transform([{'rest': spark_remainder(x, y), 'y': y}], lambda v:
@@ -33,6 +33,13 @@ CREATE MACRO spark_average(total, rows, size) AS list_transform([{'total': total
 -- Of other letters than ASCII's (ß, İ, Σ) the engines make different ones.
 CREATE MACRO ascii_only(x) AS list_transform([x], lambda v:
     CASE WHEN strlen(v) > length(v) THEN CAST(CAST('not ASCII' AS INTEGER) AS VARCHAR) ELSE v END)[1];
+CREATE MACRO spark_upper(x) AS upper(ascii_only(x));
+CREATE MACRO spark_lower(x) AS lower(ascii_only(x));
+
+CREATE MACRO spark_instr(x, part) AS CAST(instr(x, part) AS INTEGER);
+CREATE MACRO spark_size(x) AS CAST(len(x) AS INTEGER);
+CREATE MACRO spark_isnan(x) AS coalesce(isnan(x), FALSE);
+CREATE MACRO spark_sign(x) AS CAST(sign(x) AS DOUBLE);
 
 -- `substring(x, -back, size)`: a part that begins before the text is shorter by what lies there.
 CREATE MACRO spark_substring_from_end(x, back, size) AS list_transform([x], lambda v:
@@ -57,3 +64,21 @@ CREATE MACRO spark_array_contains(x, y) AS list_transform([{'x': x, 'y': y}], la
 -- `window(at, …).start`, in microseconds: the start of the window that has a moment. A remainder has the dividend's sign.
 CREATE MACRO spark_window_start(moment, slide, first) AS list_transform([epoch_us(moment)], lambda v:
     v - ((v - first) % slide + slide) % slide)[1];
+
+-- Parts of dates and timestamps. Sunday is 1 in Spark and 0 in DuckDB, for `weekday` Monday is 0 and 1.
+CREATE MACRO spark_date(x) AS CAST(x AS DATE);
+CREATE MACRO spark_year(x) AS CAST(year(CAST(x AS DATE)) AS INTEGER);
+CREATE MACRO spark_quarter(x) AS CAST(quarter(CAST(x AS DATE)) AS INTEGER);
+CREATE MACRO spark_month(x) AS CAST(month(CAST(x AS DATE)) AS INTEGER);
+CREATE MACRO spark_day(x) AS CAST(day(CAST(x AS DATE)) AS INTEGER);
+CREATE MACRO spark_dayofyear(x) AS CAST(dayofyear(CAST(x AS DATE)) AS INTEGER);
+CREATE MACRO spark_week(x) AS CAST(week(CAST(x AS DATE)) AS INTEGER);
+CREATE MACRO spark_dayofweek(x) AS CAST(dayofweek(CAST(x AS DATE)) + 1 AS INTEGER);
+CREATE MACRO spark_weekday(x) AS CAST(isodow(CAST(x AS DATE)) - 1 AS INTEGER);
+CREATE MACRO spark_hour(x) AS CAST(hour(x) AS INTEGER);
+CREATE MACRO spark_minute(x) AS CAST(minute(x) AS INTEGER);
+CREATE MACRO spark_second(x) AS CAST(second(x) AS INTEGER);
+CREATE MACRO spark_date_add(x, days) AS CAST(CAST(x AS DATE) + CAST(days AS INTEGER) AS DATE);
+CREATE MACRO spark_datediff(x, y) AS CAST(CAST(x AS DATE) - CAST(y AS DATE) AS INTEGER);
+CREATE MACRO spark_add_months(x, months) AS CAST(CAST(x AS DATE) + to_months(CAST(months AS INTEGER)) AS DATE);
+CREATE MACRO spark_last_day(x) AS last_day(CAST(x AS DATE));

@@ -6,7 +6,7 @@ from cdc.views.statement.dialect.casts import cast
 from cdc.views.statement.dialect.literals import text_of, whole_number
 from cdc.views.statement.dialect.registry import proven
 from cdc.views.statement.dialect.translator import Translator
-from cdc.views.statement.dialect.types import BOOLEAN, BYTES, INTEGER, TEXT
+from cdc.views.statement.dialect.types import BYTES, INTEGER, TEXT
 from cdc.views.statement.dialect.values import Value, require, text_literal
 
 
@@ -41,14 +41,6 @@ def write_concat(t: Translator, node: exp.Concat) -> Value:
 def write_concat_with_separator(t: Translator, node: exp.ConcatWs) -> Value:
     """`concat_ws` of texts: nulls are left out."""
     return Value(f"concat_ws({', '.join(_text(t, part).sql for part in node.expressions)})", TEXT)
-
-
-@proven(exp.Upper, "this")
-@proven(exp.Lower, "this")
-def write_case_of_letters(t: Translator, node: exp.Upper | exp.Lower) -> Value:
-    """`upper` and `lower` of ASCII."""
-    value, name = _text(t, node.this), "upper" if isinstance(node, exp.Upper) else "lower"
-    return Value(f"{name}(ascii_only({value.sql}))", TEXT)
 
 
 @proven(exp.Length, "this", "binary")
@@ -103,23 +95,6 @@ def write_replace(t: Translator, node: exp.Replace) -> Value:
     return Value(f"replace({_text(t, node.this).sql}, {text_literal(found)}, {other.sql})", TEXT)
 
 
-@proven(exp.StrPosition, "this", "substr")
-def write_position(t: Translator, node: exp.StrPosition) -> Value:
-    """`instr`, `locate`, `position`: from 1, 0 where it is not found."""
-    value, part = _text(t, node.this), _text(t, node.args["substr"])
-    return Value(f"CAST(instr({value.sql}, {part.sql}) AS INTEGER)", INTEGER)
-
-
-@proven(exp.StartsWith, "this", "expression")
-@proven(exp.EndsWith, "this", "expression")
-@proven(exp.Contains, "this", "expression")
-def write_search(t: Translator, node: exp.Func) -> Value:
-    """`startswith`, `endswith`, `contains`."""
-    names = {exp.StartsWith: "starts_with", exp.Contains: "contains"}
-    one, other = _text(t, node.this), _text(t, node.args["expression"])
-    return Value(f"{names.get(type(node), 'ends_with')}({one.sql}, {other.sql})", BOOLEAN)
-
-
 @proven(exp.Repeat, "this", "times")
 def write_repeat(t: Translator, node: exp.Repeat) -> Value:
     """`repeat(x, n)`."""
@@ -133,11 +108,3 @@ def write_pad(t: Translator, node: exp.Pad) -> Value:
     require(fill, "with nothing")
     size, name = max(whole_number(node.expression), 0), "lpad" if node.args.get("is_left") else "rpad"
     return Value(f"{name}({_text(t, node.this).sql}, {size}, {text_literal(fill)})", TEXT)
-
-
-@proven(exp.MD5, "this")
-def write_md5(t: Translator, node: exp.MD5) -> Value:
-    """`md5(x)` of a text or a binary, in hexadecimal."""
-    value = t.value(node.this)
-    require(value.type in (TEXT, BYTES), f"of {value.type.simpleString()}")
-    return Value(f"md5({value.sql})", TEXT)

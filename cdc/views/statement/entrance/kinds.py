@@ -10,6 +10,16 @@ Kind = type[exp.Expr] | str
 """What lists name: a node class of sqlglot, or the name of a function that sqlglot has no class for."""
 
 
+def classes(names: str) -> frozenset[type[exp.Expr]]:
+    """Node classes of sqlglot, by their names with blanks between."""
+    return frozenset(getattr(exp, name) for name in names.split())
+
+
+def kinds(names: str) -> frozenset[Kind]:
+    """The same, with names of functions in small letters among them."""
+    return frozenset(getattr(exp, name) if name[0].isupper() else name for name in names.split())
+
+
 def kind_of(node: exp.Expr) -> Kind:
     """The kind under which an expression is listed."""
     return node.name.lower() if isinstance(node, exp.Anonymous) else type(node)

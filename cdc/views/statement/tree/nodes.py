@@ -185,6 +185,15 @@ class Tree:
             yield from query.node.walk()
 
 
+def list_values(query: Query, name: str) -> Iterator[exp.Expr]:
+    """The expressions that give an output column, one for each branch of a UNION and its like."""
+    if isinstance(query, SetOperation):
+        for branch, column in query.branches(name):
+            yield from list_values(branch, column)
+    else:
+        yield from (output.value for output in query.outputs if output.name == name)
+
+
 def query_of(value: object) -> Query | None:
     """The query that an expression is, perhaps in parentheses; None if it is another one."""
     while isinstance(value, exp.Subquery | exp.Paren):
