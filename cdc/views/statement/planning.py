@@ -27,6 +27,7 @@ def plan_view(statement: Statement, key: Sequence[str], compute: ComputeIn) -> V
     complete = {group: way for group, way in ways.items() if _reached(group, way) == uses.keys()}
     routes = _find_routes(links, complete)
     reached = [_reached(group, way) for group, way in ways.items()]
+    # what no route leads from touches all rows: slow, and always right
     whole = _explain_whole(reached, [alias for alias in uses if alias not in routes])
     plan = ViewPlan(uses, list_read_columns(statement), {}, routes, complete, whole)
     return replace(plan, derived=_select_derived(plan, provenance.computed.found))
@@ -85,6 +86,7 @@ def _group_anchors(provenance: Provenance, key: Sequence[str]) -> list[AnchorGro
     certain = [name for name in key if not provenance.nullability.may_be_missing(root, name)]
     sources = {name: found for name in certain if (found := provenance.output(root, name))}
     sources = {name: found for name, found in sources.items() if are_comparable(provenance, found)}
+    # columns of the same uses are one anchor: together they find fewer rows
     starts = dict.fromkeys(frozenset(use for use, _ in found) for found in sources.values())
     return [AnchorGroup(tuple(_anchor(sources, use) for use in sorted(group))) for group in starts]
 
@@ -105,6 +107,7 @@ def _find_way(links: Sequence[Link], group: AnchorGroup) -> list[Link]:
 
 def _links_to_new(links: Iterable[Link], reached: Collection[str]) -> Iterator[Link]:
     for link in links:
+        # each end of it: a row may come with rows of any branch
         if link.use not in reached and all(edge.right in reached for edge in link.edges):
             yield link
 

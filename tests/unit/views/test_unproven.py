@@ -6,7 +6,8 @@ import pytest
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.views.refresh.evaluate import Evaluator
 from cdc.views.statement.analysis.determinism import find_refused
-from cdc.views.statement.dialect.statements import DuckStatement, find_unproven, write_statement
+from cdc.views.statement.dialect.statements import DuckStatement, write_statement
+from cdc.views.statement.dialect.values import Unproven
 from cdc.views.statement.parsing import parse_statement
 
 T = Table(
@@ -26,12 +27,17 @@ U = Table(TableName("public", "u"), (Column("id", Kind.BIGINT), Column("t_id", K
 TABLES = {each.name: each for each in (T, U)}
 
 
+def find_unproven(sql: str) -> list[Unproven]:
+    found = write_statement(parse_statement("v", sql, TABLES), {name: str(name) for name in TABLES})
+    return found if isinstance(found, list) else []
+
+
 def unproven(sql: str) -> list[str]:
-    return [f"{each.name} at {each.line}:{each.column}" for each in find_unproven(parse_statement("v", sql, TABLES))]
+    return [f"{each.name} at {each.line}:{each.column}" for each in find_unproven(sql)]
 
 
 def whys(sql: str) -> list[str]:
-    return [each.why for each in find_unproven(parse_statement("v", sql, TABLES))]
+    return [each.why for each in find_unproven(sql)]
 
 
 def test_every_unproven_expression_is_named_with_its_place() -> None:

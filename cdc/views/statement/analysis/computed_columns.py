@@ -45,6 +45,7 @@ class ComputedColumns:
         if not columns or any(isinstance(node, _OTHERS_ROWS) or is_aggregate(node) for node in value.walk()):
             return None
         sources = [resolve(column) for column in columns]
+        # of a UNION's branches, each would be an expression of its own
         if any(len(found) != 1 for found in sources):
             return None
         single = [next(iter(found)) for found in sources]

@@ -72,9 +72,11 @@ class _LinkFinder:
         for sides in self.equalities(query, clause):
             if not are_comparable(self.provenance, [column for side in sides for column in side.sources]):
                 continue
+            # a link is one-way: that `b` is found by `a` says nothing of finding `a` by `b`
             for side, other in (sides, sides[::-1]):
                 if side.is_filtered and len(side.sources) == len(other.sources) == 1:
                     [(use, column)], [(other_use, other_column)] = side.sources, other.sources
+                    # equalities of one clause hold together, so rows are found by all of them at once
                     pairs[use, other_use].append((column, other_column))
                 elif side.is_filtered:
                     yield from _link_branches(side.sources, other.sources)
@@ -87,7 +89,8 @@ class _LinkFinder:
         for part in list_conditions(clause.condition):
             if isinstance(part, exp.EQ):
                 yield self._side(query, clause, part.this), self._side(query, clause, part.expression)
-            elif isinstance(part, exp.In) and (inner := query_of(part.args.get("query"))) is not None:
+            elif isinstance(part, exp.In) and (inner := query_of(part.args.get("query"))) and inner.outputs:
+                # the rows of the subquery are there for this question only
                 found = self.provenance.output(inner, inner.outputs[0].name)
                 yield self._side(query, clause, part.this), _Side(found, True, True)
 
@@ -111,6 +114,7 @@ def are_comparable(provenance: Provenance, columns: Iterable[BaseColumn]) -> boo
 
 def _link_branches(mine: Sources, theirs: Sources) -> Iterator[Link]:
     for use, column in sorted(mine):
+        # all or none: a row found through one branch may be in a combination with a row of another
         edges = tuple(Edge(use, (column,), other, (other_column,)) for other, other_column in sorted(theirs))
         if edges and all(edge.right != use for edge in edges):
             yield Link(use, edges)
@@ -134,6 +138,7 @@ def _clauses(query: Select) -> Iterator[_Clause]:
 def _filtered_by(join: Join, before: set[str]) -> set[str]:
     match join.side, join.kind:
         case _, "ANTI":
+            # a row without a match stays, so it does not depend on the other side; what rules it out does
             return {join.source.name}
         case _, "SEMI":
             return {*before, join.source.name}
@@ -142,6 +147,7 @@ def _filtered_by(join: Join, before: set[str]) -> set[str]:
         case "RIGHT", _:
             return before
         case "FULL", _:
+            # every row of both sides stays
             return set()
         case _:
             return {*before, join.source.name}

@@ -22,10 +22,12 @@ class RowIdentity:
 
     def decides(self, query: Select, known: Collection[exp.Expr]) -> bool:
         """Whether rows of a SELECT, before its own LIMIT, that have the same values of these expressions are equal."""
+        # a row for each group: its expressions are its key
         if group := query.clause("group"):
             return _has_all(group, known)
         columns = _columns(known)
         found = self._close(query, columns)
+        # rows that are equal in all that is read may change places, and nobody sees it
         return all(name in found or read <= columns for name, read in _read(query).items())
 
     def decides_value(self, query: Select, known: Collection[exp.Expr], value: exp.Expr) -> bool:
@@ -37,10 +39,12 @@ class RowIdentity:
     def _close(self, query: Select, known: set[Named]) -> set[str]:
         """The sources whose whole row is decided by these columns."""
         decided = set[str]()
+        # one row becomes several, and their key knows nothing of that
         if query.list("laterals"):
             return decided
         sources = {source.name: source for source in query.shown}
         known = known | {*_equal_to_constants(query, sources)}
+        # as functional dependencies are closed: a key decides its row, and an equality what it is equal to
         while True:
             undecided = (source for name, source in sources.items() if name not in decided)
             more = {source.name for source in undecided if self._decides_source(source, known)}

@@ -89,6 +89,7 @@ class _Finder:
         inside = _NONE.union(*map(self._of_value, value.iter_expressions()))
         if isinstance(value, exp.ArrayAgg):
             return frozenset([(), *((ELEMENT, *path) for path in inside)])
+        # which of two equal lists a set keeps, their order would decide
         if isinstance(value, exp.ArrayUniqueAgg) and not inside:
             return frozenset([()])
         if isinstance(value, exp.Coalesce | exp.If | exp.Case):

@@ -36,6 +36,7 @@ class Nullability:
         """Whether an output column can be null since an outer join found no row: then no row leads to that result."""
         if isinstance(query, SetOperation):
             found = [self.may_be_missing(branch, column) for branch, column in query.branches(name)]
+            # one branch is enough to make it null in a row
             return any(found) or not found
         if not isinstance(query, Select):
             return True
@@ -46,6 +47,7 @@ class Nullability:
         if isinstance(value, exp.Paren):
             return self._is_missing(query, value.this)
         if isinstance(value, exp.Coalesce):
+            # of a FULL JOIN's sides one is always there: COALESCE of both columns is no null that a join made
             parts = [value.this, *value.expressions]
             there = {part.table for part in parts if isinstance(part, exp.Column) and not self._lacks_row(part)}
             return not _one_of_always_there(query) <= there and all(self._is_missing(query, part) for part in parts)
@@ -61,6 +63,7 @@ class Nullability:
         owner = self._tree.owners.get(column.table)
         if owner is None:
             return True
+        # a source of a query around this one is seen after all joins there
         names = optional if optional is not None and owner is query else optional_sources(owner)
         return column.table in names or self._lacks_row(column)
 
@@ -79,6 +82,7 @@ def optional_sources(query: Select, before_join: Join | None = None) -> set[str]
         if join.side in ("LEFT", "FULL") and join.kind not in ("SEMI", "ANTI"):
             optional.add(join.source.name)
         if join.side in ("RIGHT", "FULL"):
+            # also what was joined firmly before: the whole left side is absent
             optional |= before
         before.add(join.source.name)
     return optional

@@ -43,8 +43,10 @@ class Provenance:
         They can where all rows that share a result row, or a window, have the same value of the column.
         """
         if isinstance(query, SetOperation):
+            # a branch that gives it from nowhere could add rows that no key leads to
             found = [self.output(branch, column) for branch, column in query.branches(name)]
             return frozenset[BaseColumn]().union(*found) if found and all(found) else NOWHERE
+        # with other rows left out, other rows would be among the first ones
         if not isinstance(query, Select) or query.clause("limit") or query.clause("offset"):
             return NOWHERE
         selected = next((output.value for output in query.outputs if output.name == name), None)
@@ -60,6 +62,7 @@ class Provenance:
         if isinstance(value, exp.Paren):
             return self.resolve(query, value.this, optional)
         if isinstance(value, exp.Coalesce):
+            # its value may be that of either, and only if they are equal a key leads to the rows of both
             parts = [self.resolve(query, part, optional) for part in (value.this, *value.expressions)]
             return frozenset[BaseColumn]().union(*parts) if all(parts) and self._are_equated(parts) else NOWHERE
         if isinstance(value, exp.Column):
@@ -97,6 +100,7 @@ def _may_restrict(query: Select, selected: exp.Expr) -> bool:
         for node in query.node.find_all(exp.Func, exp.Any)
         if is_aggregate(node)
     )
+    # an aggregate is of all rows of its group: with some left out it would be another one
     if is_aggregated and not (group and _is_grouped_by(group, selected)):
         return False
     # in QUALIFY, too

@@ -46,8 +46,7 @@ def _argument(t: Translator, node: exp.Expr) -> tuple[str, Value]:
 @proven(exp.Filter, "this", "expression")
 def write_filter(t: Translator, node: exp.Filter) -> Value:
     """An aggregate of the rows for which a condition holds."""
-    entry = AGGREGATES.get(kind_of(node.this))
-    require(entry and entry.is_filtered, "FILTER of something else")
+    require(kind_of(node.this) in AGGREGATES, "FILTER of something else")
     return t.aggregate(node.this, filter_of(t, node))
 
 

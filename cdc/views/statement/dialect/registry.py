@@ -31,12 +31,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class AggregateEntry:
-    """The entry of an aggregate. `is_filtered`: does it take a FILTER? `is_windowed`: does it take OVER?"""
+    """As `Entry`, of an aggregate, which takes a FILTER and OVER."""
 
     write: AggregateWriter
     arguments: frozenset[str]
-    is_filtered: bool = True
-    is_windowed: bool = True
 
 
 PROVEN: dict[Kind, Entry] = {}
@@ -53,14 +51,11 @@ def proven(kind: Kind, *arguments: str) -> Callable[[Writer], Writer]:
     return enter
 
 
-def proven_aggregate(
-    kind: Kind, *arguments: str, is_filtered: bool = True, is_windowed: bool = True
-) -> Callable[[AggregateWriter], AggregateWriter]:
+def proven_aggregate(kind: Kind, *arguments: str) -> Callable[[AggregateWriter], AggregateWriter]:
     """Put an aggregate on the list."""
 
     def enter(write: AggregateWriter) -> AggregateWriter:
-        names = frozenset(arguments or ("this", "expressions"))
-        AGGREGATES[kind] = AggregateEntry(write, names, is_filtered, is_windowed)
+        AGGREGATES[kind] = AggregateEntry(write, frozenset(arguments or ("this", "expressions")))
         return write
 
     return enter

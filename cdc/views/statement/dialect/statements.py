@@ -34,7 +34,7 @@ from cdc.views.statement.entrance.kinds import name_of
 from cdc.views.statement.statement import Statement
 from cdc.views.statement.tree.build import build_tree
 
-__all__ = ["TABLE", "DuckStatement", "compute_in_duckdb", "find_unproven", "write_statement"]
+__all__ = ["TABLE", "DuckStatement", "compute_in_duckdb", "write_statement"]
 _MODULES = (
     aggregates,
     arithmetic,
@@ -62,13 +62,6 @@ class DuckStatement:
     types: Sequence[T.DataType]
 
 
-def find_unproven(statement: Statement) -> list[Unproven]:
-    """The expressions that are not proven to mean the same in DuckDB; if there are none, it may evaluate them."""
-    names = {name: str(name) for name in statement.tables}
-    found = write_statement(statement, names)
-    return found if isinstance(found, list) else []
-
-
 def write_statement(statement: Statement, names: Mapping[TableName, str]) -> DuckStatement | list[Unproven]:
     """The statement over tables of these names in DuckDB, or what in it is not proven."""
     if statement.admission.opaque:
@@ -92,6 +85,7 @@ TABLE: Final = "t"
 
 def compute_in_duckdb(table: Table, name: str, value: exp.Expr) -> DerivedColumn | None:
     """An expression over a table's columns as a computed column; None if it is not proven."""
+    # a statement like others, so that nothing is proven twice, in two ways
     own = value.copy()
     for named in own.find_all(exp.Column):
         named.set("table", exp.to_identifier(TABLE))

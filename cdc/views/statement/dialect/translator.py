@@ -13,7 +13,7 @@ from cdc.views.statement.analysis.demand import list_read_columns
 from cdc.views.statement.analysis.keys import RowIdentity
 from cdc.views.statement.analysis.ties import is_total
 from cdc.views.statement.dialect.precedence import check_precedence
-from cdc.views.statement.dialect.registry import AGGREGATES, PROVEN, AggregateEntry
+from cdc.views.statement.dialect.registry import AGGREGATES, PROVEN
 from cdc.views.statement.dialect.types import BOOLEAN, NOTHING
 from cdc.views.statement.dialect.values import NotProvenError, PartNotProvenError, Unproven, Value, require, retype
 from cdc.views.statement.entrance.kinds import kind_of, name_of, place_of
@@ -64,6 +64,7 @@ class Translator:
 
     def value(self, node: exp.Expr) -> Value:
         """Translate an expression; raises PartNotProvenError after it was reported."""
+        # what its writer asks for is noted, so that a failure reports each other part once, not those again
         self._asked.append(node)
         around, self._asked = self._asked, list[exp.Expr]()
         asked = self._asked
@@ -108,8 +109,7 @@ class Translator:
     def _write(self, node: exp.Expr) -> Value:
         kind = kind_of(node)
         check_precedence(node)
-        entry: AggregateEntry | None = AGGREGATES.get(kind)
-        if entry:
+        if kind in AGGREGATES:
             return self.aggregate(node, "")
         require(kind in PROVEN, "not on the list of what is proven to mean the same in DuckDB")
         check_arguments(node, PROVEN[kind].arguments)

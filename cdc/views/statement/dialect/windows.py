@@ -73,9 +73,7 @@ def _write_function(t: Translator, node: exp.Expr, over: str, is_ordered: bool) 
     before = ""
     if isinstance(node, exp.Filter):
         before, node = filter_of(t, node), node.this
-    entry = AGGREGATES.get(kind_of(node))
-    if entry:
-        require(entry.is_windowed and (entry.is_filtered or not before), "OVER of it")
+    if kind_of(node) in AGGREGATES:
         return t.aggregate(node, before + over)
     require(is_ordered and not before, "OVER of it, without an order or with a FILTER")
     if type(node) in _RANKS:

@@ -19,7 +19,6 @@ from cdc.views.statement.tree.nodes import (
     Nested,
     OpaqueQuery,
     OpaqueSource,
-    Output,
     Query,
     Scan,
     Select,
@@ -62,6 +61,7 @@ class _Builder:
             table.meta[_NAME] = self._free_name(table.alias_or_name)
             if found := self.find_table(table):
                 self.uses.append(TableUse(table.meta[_NAME], found.name))
+        # then all else, with names that no table has
         for node in tree.find_all(exp.Subquery, exp.UDTF):
             node.meta[_NAME] = self._free_name(node.alias_or_name)
 
@@ -77,17 +77,28 @@ class _Builder:
             case exp.Select():
                 made: Query = self._select(inner, around)
             case exp.SetOperation():
-                left, right = self._side(inner.left, around), self._side(inner.right, around)
-                self._bind(inner, around)
-                made = SetOperation(inner, left, right)
+                made = self._set_operation(inner, around)
             case _:
                 self._bind(inner, around)
                 made = OpaqueQuery(inner)
         self.queries.append(made)
         return made
 
-    def _side(self, node: exp.Expr, around: Names) -> Query:
-        return self._cut_out(node.unnest(), around)
+    def _set_operation(self, node: exp.SetOperation, around: Names) -> SetOperation:
+        # in a loop: a UNION of a thousand branches is as deep on its left side
+        chain = [node]
+        while isinstance(left := chain[-1].left.unnest(), exp.SetOperation):
+            chain.append(left)
+        sides = [self._cut_out(chain[-1].left.unnest(), around)]
+        for each in reversed(chain):
+            right = self._cut_out(each.right.unnest(), around)
+            self._bind(each, around)
+            made = SetOperation(each, sides.pop(), right)
+            if each is not node:
+                each.replace(Nested(query=made))
+                self.queries.append(made)
+                sides.append(made)
+        return made
 
     def _cut_out(self, node: exp.Expr, around: Names) -> Query:
         """Build a query, and leave a leaf in its place."""
@@ -108,14 +119,15 @@ class _Builder:
         for join in node.args.get("joins") or []:
             if (found := by_name.get(_unwrap(join.this).meta.get(_NAME, ""))) is not None:
                 joins.append(Join(found, join.side, join.kind, join.args.get("on")))
-        self.sources |= by_name
-        expand_stars(node, {name: by_name[unique] for name, unique in names.items()})
-        nested = self._bind(node, {**around, **names})
-        outputs = [Output(part.alias_or_name, part) for part in node.selects]
-        is_chain = first is None or _joins_from_left(node)
         start = by_name.get(_unwrap(first.this).meta.get(_NAME, "")) if first else None
-        made = Select(node, sources, start, joins, is_chain, outputs, nested)
+        made = Select(node, sources, start, joins, first is None or _joins_from_left(node))
+        self.sources |= by_name
         self.owners |= dict.fromkeys(by_name, made)
+        # before columns are bound, since a star is no column of a source
+        if made.is_chain:
+            shown = {source.name for source in made.shown}
+            expand_stars(node, {name: by_name[unique] for name, unique in names.items() if unique in shown})
+        self._bind(node, {**around, **names})
         return made
 
     def _source(self, node: exp.Expr, around: Names) -> Source:
@@ -125,21 +137,26 @@ class _Builder:
             table = self.find_table(node)
             source = Scan(name, TableUse(name, table.name), table) if table else source
         elif isinstance(node, exp.Subquery):
+            # it does not see its neighbours in FROM: that would be LATERAL
             source = Derived(name, self._cut_out(node.unnest(), around))
         elif isinstance(node, exp.Lateral) and node.args.get("view"):
             source = Generated(name, node.this, node.alias_column_names)
+        # after the source itself: what it reads is in the tree, what PIVOT makes of it is not
         if node.args.get("pivots"):
             return OpaqueSource(name, node, source)
         return source
 
-    def _bind(self, block: exp.Expr, names: Names) -> list[Query]:
+    def _bind(self, block: exp.Expr, names: Names) -> None:
         """Name the sources of a block's columns, and cut its queries out."""
+        # the walk is over before anything is cut
         nodes = [*block.walk(prune=lambda node: node is not block and _is_border(node))]
         for column in nodes:
             if isinstance(column, exp.Column) and isinstance(table := column.args.get("table"), exp.Identifier):
                 note_table(table)
                 table.set("this", names.get(table.name, _NO_SOURCE))
-        return [self._cut_out(node, names) for node in nodes if node is not block and _is_border(node)]
+        for inner in nodes:
+            if inner is not block and _is_border(inner):
+                self._cut_out(inner, names)
 
 
 def _suffixes() -> Iterator[str]:

@@ -96,7 +96,6 @@ class Select:
     """A block. `sources`: all in FROM, of LATERAL VIEW, too. `first`: what stands behind FROM, with `joins` to others.
 
     `is_chain`: each join is between all that is before it and one more source; otherwise nobody follows its columns.
-    `nested`: the queries in its expressions.
     """
 
     node: exp.Select
@@ -104,8 +103,10 @@ class Select:
     first: Source | None = field(repr=False)
     joins: Sequence[Join] = field(repr=False)
     is_chain: bool
-    outputs: Sequence[Output] = field(repr=False)
-    nested: Sequence["Query"] = field(repr=False)
+
+    @property
+    def outputs(self) -> Sequence[Output]:
+        return [Output(part.alias_or_name, part) for part in self.node.selects]
 
     def clause(self, name: str) -> exp.Expr | None:
         """A clause by sqlglot's name: where, group, having, qualify, distinct, order, limit, offset."""
@@ -183,6 +184,10 @@ class Tree:
         """All parts of all queries."""
         for query in self.queries:
             yield from query.node.walk()
+
+    def columns(self) -> Iterator[exp.Column]:
+        """All columns that the statement names."""
+        return (node for node in self.walk() if isinstance(node, exp.Column))
 
 
 def list_values(query: Query, name: str) -> Iterator[exp.Expr]:

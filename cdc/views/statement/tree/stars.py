@@ -12,11 +12,11 @@ from cdc.views.statement.tree.spelling import spell_columns
 
 
 def expand_stars(query: exp.Select, sources: Mapping[str, Source]) -> None:
-    """Write out the stars of one query. `sources`: by their names in it."""
+    """Write out the stars of one query. `sources`: those in FROM that are shown, by their names in it."""
     if _merges_columns(query):
         return
     for star in [*find_stars(query)]:
-        columns, holder = _columns_of(query, star, sources), _holder(star)
+        columns, holder = _columns_of(star, sources), _holder(star)
         if columns is not None and holder.parent is not None and holder.arg_key == "expressions":
             _replace_star(holder, columns)
 
@@ -46,28 +46,17 @@ def _merges_columns(query: exp.Select) -> bool:
     return any(join.args.get("using") or join.meta.get("joined by names") for join in query.args.get("joins") or [])
 
 
-def _columns_of(
-    query: exp.Select, star: exp.Star, sources: Mapping[str, Source]
-) -> list[tuple[str | None, exp.Column]] | None:
-    if any(value for value in star.args.values()):
-        return None
-    holder, names = _holder(star), _names_in_from(query)
-    wanted = [holder.table] if isinstance(holder, exp.Column) else names
-    if holder is not star and holder.args.get("db"):
+def _columns_of(star: exp.Star, sources: Mapping[str, Source]) -> list[tuple[str | None, exp.Column]] | None:
+    holder = _holder(star)
+    if any(value for value in star.args.values()) or holder.args.get("db"):
         return None
     found = list[tuple[str | None, exp.Column]]()
-    for name in wanted:
+    for name in [holder.table] if isinstance(holder, exp.Column) else sources:
         columns = _outputs_of(sources.get(name))
-        if columns is None or name not in names:
+        if columns is None:
             return None
         found += [(spelled, exp.column(column, table=name)) for column, spelled in columns]
     return found
-
-
-def _names_in_from(query: exp.Select) -> list[str]:
-    first, joins = query.args.get("from_"), query.args.get("joins") or []
-    shown = [join.this.alias_or_name for join in joins if join.kind not in ("SEMI", "ANTI")]
-    return [*([first.this.alias_or_name] if first else []), *shown]
 
 
 def _outputs_of(source: Source | None) -> list[tuple[str, str | None]] | None:
