@@ -4,6 +4,8 @@ import pytest
 from sqlglot import exp
 
 from cdc.views.statement.analysis.demand import list_read_columns
+from cdc.views.statement.analysis.determinism import find_refused
+from cdc.views.statement.analysis.list_order import find_unordered_lists
 from cdc.views.statement.analysis.provenance import NOWHERE, Provenance
 from cdc.views.statement.dialect.statements import DuckStatement, compute_in_duckdb, write_statement
 from cdc.views.statement.entrance.admission import admit
@@ -113,6 +115,16 @@ def test_a_walk_ends_at_the_border_of_a_query() -> None:
     assert len([*tree.root.node.find_all(exp.Select)]) == 1
     assert len([*tree.root.node.find_all(Nested)]) == 3
     assert not [*tree.root.node.find_all(exp.Max)]
+
+
+def test_nobody_changes_it() -> None:
+    statement = parse_statement("v", SAME_NAMES, TABLES)
+    before = [query.node.copy() for query in statement.tree.queries]
+    assert not find_refused(statement)
+    assert not find_unordered_lists("v", statement.tree)
+    assert plan_view(statement, ["id"], compute_in_duckdb).whole
+    assert isinstance(write_statement(statement, {name: name.table for name in TABLES}), DuckStatement)
+    assert [repr(query.node) for query in statement.tree.queries] == [repr(node) for node in before]
 
 
 def test_an_expression_is_written_with_its_queries_and_the_names_of_the_user() -> None:
