@@ -13,8 +13,9 @@ CREATE MACRO spark_div(x, y) AS list_transform([{'x': CAST(x AS BIGINT), 'y': CA
     CASE WHEN v.y = 0 AND v.x IS NOT NULL THEN CAST('division by zero' AS BIGINT) ELSE v.x // v.y END)[1];
 CREATE MACRO spark_remainder(x, y) AS list_transform([{'x': x, 'y': y}], lambda v:
     CASE WHEN v.y = 0 AND v.x IS NOT NULL THEN CAST('division by zero' AS TINYINT) ELSE v.x % v.y END)[1];
-CREATE MACRO spark_pmod(x, y) AS list_transform([{'rest': spark_remainder(x, y), 'y': y}], lambda v:
-    CASE WHEN v.rest < 0 THEN (v.rest + v.y) % v.y ELSE v.rest END)[1];
+CREATE MACRO spark_pmod(x, y) AS list_transform([{'x': x, 'y': y}], lambda v:
+    CASE WHEN v.y = 0 AND v.x IS NOT NULL THEN CAST('division by zero' AS TINYINT)
+         WHEN v.x % v.y < 0 THEN (v.x % v.y + v.y) % v.y ELSE v.x % v.y END)[1];
 
 -- The quotient of two HUGEINTs, rounded half away from zero.
 CREATE MACRO spark_quotient(x, y) AS list_transform([{'x': x, 'y': y}], lambda v:
