@@ -48,6 +48,17 @@ def statement_of(query: exp.Query) -> Statement:
     return Statement("", tree, {A.name: A}, (), (), admission)
 
 
+def joined_source(node: exp.Expr) -> type:
+    """The kind of source that a node is behind JOIN."""
+    node.set("alias", exp.TableAlias(this=exp.to_identifier("s")))
+    query = exp.select("a.id").from_("a")
+    query.append("joins", exp.Join(this=node, on=exp.true()))
+    root = statement_of(query).tree.root
+    assert isinstance(root, Select)
+    [join] = root.joins
+    return type(join.source)
+
+
 def test_there_are_classes() -> None:
     assert len(CLASSES) > 1000
 
@@ -58,6 +69,7 @@ def test_every_class_in_from_is_known_or_opaque(kind: type[exp.Expr]) -> None:
     query.append("joins", exp.Join(this=exp.table_("a"), kind="CROSS"))
     statement = statement_of(query)
     [source] = [each for each in statement.tree.sources.values() if each.name != "a"]
+    assert joined_source(make(kind)) == OpaqueSource
     assert isinstance(source, OpaqueSource)
     assert Provenance(statement).output(statement.tree.root, "id") == NOWHERE
     assert not isinstance(write_statement(statement, {A.name: "a"}), DuckStatement)

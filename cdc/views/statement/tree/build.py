@@ -131,7 +131,7 @@ class _Builder:
         return made
 
     def _source(self, node: exp.Expr, around: Names) -> Source:
-        name = node.meta.get(_NAME) or self._free_name(node.alias_or_name)
+        name = node.meta[_NAME] = node.meta.get(_NAME) or self._free_name(node.alias_or_name)
         source: Source = OpaqueSource(name, node)
         if isinstance(node, exp.Table):
             table = self.find_table(node)
