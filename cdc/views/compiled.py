@@ -15,7 +15,6 @@ from cdc.views.plan import ViewPlan
 from cdc.views.refresh.derived import DerivedTables
 from cdc.views.refresh.refresh import ViewShape
 from cdc.views.refresh.row_hashes import hashed_schema
-from cdc.views.statement.analysis.computed_columns import PREFIX
 from cdc.views.statement.analysis.determinism import check_deterministic
 from cdc.views.statement.analysis.list_order import ListPaths, find_unordered_lists
 from cdc.views.statement.analysis.provenance import Provenance
@@ -69,11 +68,11 @@ class CompiledView:
 
     def sources(self) -> Mapping[str, Column]:
         """The columns of the result that are columns of a table, unchanged; by name in lower case."""
+        # no engine is asked: a computed column is none of a table
         provenance, root = Provenance(self.statement), self.statement.tree.root
         found = {output.name: provenance.output(root, output.name) for output in self.outputs}
         single = {name: next(iter(sources)) for name, sources in found.items() if len(sources) == 1}
-        plain = {name: source for name, source in single.items() if not source[1].startswith(PREFIX)}
-        return {name.lower(): self.statement.column(*source) for name, source in plain.items()}
+        return {name.lower(): self.statement.column(*source) for name, source in single.items()}
 
 
 def compile_view(definition: ViewDefinition, tables: Mapping[TableName, Table]) -> CompiledView:
