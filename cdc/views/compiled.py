@@ -15,16 +15,17 @@ from cdc.views.plan import ViewPlan
 from cdc.views.refresh.derived import DerivedTables
 from cdc.views.refresh.refresh import ViewShape
 from cdc.views.refresh.row_hashes import hashed_schema
-from cdc.views.statement.analysis import plan_view
-from cdc.views.statement.derived import PREFIX
-from cdc.views.statement.dialect.statements import DuckStatement, write_statement
+from cdc.views.statement.analysis.determinism import check_deterministic
+from cdc.views.statement.analysis.list_order import ListPaths, find_unordered_lists
+from cdc.views.statement.analysis.provenance import Provenance
+from cdc.views.statement.dialect.statements import DuckStatement, compute_in_duckdb, write_statement
 from cdc.views.statement.dialect.values import Unproven
 from cdc.views.statement.final_windows import close_windows
-from cdc.views.statement.lineage import Lineage, name_output, name_outputs
-from cdc.views.statement.list_order import ListPaths, find_unordered_lists
 from cdc.views.statement.parsing import check_key, check_view, parse_statement, reading
-from cdc.views.statement.refused import check_deterministic
+from cdc.views.statement.planning import plan_view
 from cdc.views.statement.statement import Statement
+from cdc.views.statement.tree.nodes import Output
+from cdc.views.statement.tree.spelling import name_output
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,30 +45,34 @@ class CompiledView:
     names: Mapping[TableName, str]
 
     @property
+    def outputs(self) -> Sequence[Output]:
+        return self.statement.tree.root.outputs
+
+    @property
     def tables(self) -> frozenset[TableName]:
         return self.statement.table_names
 
     def shape(self, table: Table) -> ViewShape:
         # by place: Spark has names of its own for outputs without one
-        outputs = zip(self.statement.tree.named_selects, table.column_names, strict=False)
-        named = {name.lower(): column.lower() for name, column in outputs}
+        pairs = zip(self.outputs, table.column_names, strict=False)
+        named = {output.name.lower(): column.lower() for output, column in pairs}
         return ViewShape(table, self.plan, {named.get(name, name): paths for name, paths in self.unordered.items()})
 
     def has_columns_of(self, table: Table) -> bool:
         """Whether the statement still gives the columns that the view was filled with: a star may give more now."""
-        if self.statement.tree.is_star:
+        if any(output.node.is_star for output in self.outputs):
             return True
-        outputs, columns = [*map(name_output, self.statement.tree.selects)], table.column_names
+        outputs, columns = [name_output(output.node) for output in self.outputs], table.column_names
         pairs = zip(outputs, columns, strict=False)
         return len(outputs) == len(columns) and all(name in (None, column.lower()) for name, column in pairs)
 
     def sources(self) -> Mapping[str, Column]:
         """The columns of the result that are columns of a table, unchanged; by name in lower case."""
-        lineage = Lineage(self.statement)
-        found = {name: lineage.output(lineage.root, name) for name in name_outputs(lineage.root)}
+        # no engine is asked: a computed column is none of a table
+        provenance, root = Provenance(self.statement), self.statement.tree.root
+        found = {output.name: provenance.output(root, output.name) for output in self.outputs}
         single = {name: next(iter(sources)) for name, sources in found.items() if len(sources) == 1}
-        plain = {name: source for name, source in single.items() if not source[1].startswith(PREFIX)}
-        return {name.lower(): self.statement.column(*source) for name, source in plain.items()}
+        return {name.lower(): self.statement.column(*source) for name, source in single.items()}
 
 
 def compile_view(definition: ViewDefinition, tables: Mapping[TableName, Table]) -> CompiledView:
@@ -80,11 +85,11 @@ def compile_view(definition: ViewDefinition, tables: Mapping[TableName, Table]) 
 def _compile(label: str, definition: ViewDefinition, tables: Mapping[TableName, Table]) -> CompiledView:
     check_view(label, definition.sql, definition.key)
     statement = parse_statement(label, close_windows(definition, tables), tables)
-    check_key(label, definition.key, statement.tree)
+    check_key(label, definition.key, [output.node for output in statement.tree.root.outputs])
     check_deterministic(label, statement)
     names = {name: f"t{number}" for number, name in enumerate(sorted(statement.table_names))}
-    plan = plan_view(statement, [name.lower() for name in definition.key])
-    unordered = find_unordered_lists(label, statement)
+    plan = plan_view(statement, [name.lower() for name in definition.key], compute_in_duckdb)
+    unordered = find_unordered_lists(label, statement.tree)
     return CompiledView(
         definition, statement, plan, unordered, write_statement(statement, names), DerivedTables.of(plan.derived), names
     )

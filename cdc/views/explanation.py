@@ -7,7 +7,7 @@ from typing import Any
 from cdc.core.table import TableName
 from cdc.views.compiled import CompiledView
 from cdc.views.plan import Route, ViewPlan
-from cdc.views.statement.derived import PREFIX
+from cdc.views.statement.analysis.computed_columns import PREFIX
 from cdc.views.statement.dialect.statements import DuckStatement
 from cdc.views.statement.dialect.values import Unproven
 

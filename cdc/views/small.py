@@ -20,6 +20,7 @@ from cdc.views.refresh.evaluate import Evaluator
 from cdc.views.refresh.write_rows import find_key_problem
 from cdc.views.spark.result_types import describe_view
 from cdc.views.statement.dialect.statements import DuckStatement
+from cdc.views.statement.tree.spelling import spell_columns
 
 SMALL_BYTES: Final = 8 * 2**20
 """Of the files of all tables of a view."""
@@ -38,7 +39,7 @@ def compute_small(
     """
     if not isinstance(view.duckdb, DuckStatement) or not are_small(view, tables, most_rows):
         return None
-    names = [name for name in view.statement.spell_outputs() if name is not None]
+    names = [name for name in spell_columns(view.statement.tree.root) if name is not None]
     if len(names) < len(view.duckdb.types) or _may_join_too_many(view, tables):
         return None
     rows = {view.names[name]: _read(view, name, tables[name]) for name in view.tables}

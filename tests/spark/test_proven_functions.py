@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from cdc.views.statement.dialect.registry import AGGREGATES, PROVEN, Kind
+from cdc.views.statement.dialect.registry import AGGREGATES, PROVEN
 from cdc.views.statement.dialect.statements import DuckStatement
+from cdc.views.statement.entrance.kinds import Kind
 from tests.support.examples import examples
 from tests.support.further import further
 from tests.support.views.proof import Form, Outcome, combinations, forms, kinds, prove

@@ -9,7 +9,6 @@ from pyspark.sql import SparkSession
 from sqlglot import exp
 
 from cdc.core.errors import ConfigurationError
-from cdc.views.statement.dialect.registry import kind_of
 from cdc.views.statement.entrance.functions import (
     AGGREGATE_NAMES,
     OPAQUE_CLASSES,
@@ -18,6 +17,7 @@ from cdc.views.statement.entrance.functions import (
     PURE_NAMES,
     REFUSED,
 )
+from cdc.views.statement.entrance.kinds import kind_of
 from cdc.views.statement.entrance.nodes import KNOWN
 from cdc.views.statement.parsing import parse_query
 from tests.support.further import further

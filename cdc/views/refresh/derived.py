@@ -1,4 +1,4 @@
-"""Derived columns of rows (`views.statement.derived`), computed by DuckDB."""
+"""Derived columns of rows (`views.statement.analysis.computed_columns`), computed by DuckDB."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from cdc.sinks.lake.table.row_changes import RowChanges
 from cdc.views.plan import DerivedColumn
 from cdc.views.refresh.evaluate import Evaluator
 from cdc.views.refresh.rows import RowFinder, Tables
-from cdc.views.statement.derived import TABLE
+from cdc.views.statement.dialect.statements import TABLE
 
 
 class NotDerivedError(Exception):

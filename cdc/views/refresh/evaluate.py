@@ -5,6 +5,8 @@ from collections.abc import Mapping
 import duckdb
 import pyarrow as pa
 
+from cdc.views.statement.dialect.macros import create_macros
+
 
 class Evaluator:
     """Runs statements in DuckDB, in this process."""
@@ -17,6 +19,7 @@ class Evaluator:
         # one batch is small; a second thread costs more than it saves
         self._connection.execute("SET threads = 1")
         self._connection.execute("SET TimeZone = 'UTC'")
+        create_macros(self._connection)
         self._connection.execute("SET lock_configuration = true")
 
     def evaluate(self, query: str, tables: Mapping[str, pa.Table]) -> pa.Table:

@@ -19,7 +19,7 @@ from cdc.views.refresh.rows import Tables
 from cdc.views.refresh.sorted_lists import sort_lists
 from cdc.views.refresh.touched import TouchedKeys, find_touched_keys
 from cdc.views.refresh.write_rows import ViewChanges
-from cdc.views.statement.list_order import ListPaths
+from cdc.views.statement.analysis.list_order import ListPaths
 
 
 class RunStatement(Protocol):

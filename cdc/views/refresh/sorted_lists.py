@@ -1,4 +1,4 @@
-"""Sorts the lists of a result whose order nobody decides (`views.statement.list_order`)."""
+"""Sorts the lists of a result whose order nobody decides (`views.statement.analysis.list_order`)."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from cdc.columns.types.arrow_types import arrow_type
 from cdc.columns.types.registry import type_of
 from cdc.core.table import Column, Table
-from cdc.views.statement.list_order import ELEMENT, ListPaths
+from cdc.views.statement.analysis.list_order import ELEMENT, ListPaths
 
 
 def sort_lists(rows: pa.Table, table: Table, unordered: Mapping[str, ListPaths]) -> pa.Table:

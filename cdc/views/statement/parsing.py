@@ -4,7 +4,7 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import count, pairwise
+from itertools import pairwise
 from typing import Final, NoReturn
 
 from sqlglot import exp
@@ -16,21 +16,22 @@ from sqlglot.tokenizer_core import Token, TokenType
 from cdc.columns.types.spark_types import spark_type
 from cdc.core.errors import ConfigurationError
 from cdc.core.table import Table, TableName
-from cdc.views.plan import TableUse
 from cdc.views.statement.entrance.admission import Refused, admit, find_variables, refuse
 from cdc.views.statement.inlining import TooManyCopiesError, inline, wrap_renamed
-from cdc.views.statement.lineage import name_output
-from cdc.views.statement.normal_form import expand_stars, find_all_stars, normalize
+from cdc.views.statement.normal_form import normalize
 from cdc.views.statement.statement import Qualifier, Reference, Statement
 from cdc.views.statement.time_windows import expand_windows
+from cdc.views.statement.tree.build import build_tree
+from cdc.views.statement.tree.spelling import name_output, note_names
+from cdc.views.statement.tree.stars import find_stars
 from cdc.views.statement.using import correct_joins, mark_joins
-from cdc.views.statement.written_names import note_names
 
 _LOG = logging.getLogger(__name__)
 DIALECT: Final = "spark"
 DEFAULT_SCHEMA: Final = "public"
 MOST_OPEN_JOINS: Final = 10
 """JOINs in a row that wait for their ON: the parser's time doubles with each (12 of them: 0.2 s, 24: some minutes)."""
+_NO_TABLE: Final = TableName("", "")
 _DIALECT: Final = Dialect.get_or_raise(DIALECT)
 
 
@@ -68,11 +69,11 @@ def _parse_statement(view: str, sql: str, tables: Mapping[TableName, Table]) -> 
     admission = admit(tree)
     tree = _qualify(view, tree, tables.values())
     _check_branches(view, tree)
-    uses = _name_uses(tree, known)
-    expand_stars(tree, lambda table: tables[uses[id(table)].table].column_names)
-    left = [refuse(star, "", "it stands for columns that are not certain") for star in find_all_stars(tree)]
-    admission = replace(admission, opaque=[*admission.opaque, *left])
-    return Statement(sql, tree, tables, uses, references, qualifiers, admission)
+    built = build_tree(tree, lambda table: tables.get(known.get(str(_table_name(table)).lower(), _NO_TABLE)))
+    left = (star for query in built.selects for star in find_stars(query.node))
+    uncertain = [refuse(star, "", "it stands for columns that are not certain") for star in left]
+    admission = replace(admission, opaque=[*admission.opaque, *uncertain])
+    return Statement(sql, built, tables, references, qualifiers, admission)
 
 
 def _qualify(view: str, tree: exp.Query, tables: Iterable[Table]) -> exp.Query:
@@ -105,7 +106,7 @@ def check_view(view: str, sql: str, key: Sequence[str]) -> None:
         check_refused(view, [*admit(tree).refused, *find_variables(sql)])
         if not any(list_base_tables(tree)):
             _refuse(view, "it reads no table")
-        check_key(view, key, tree)
+        check_key(view, key, tree.selects)
 
 
 def check_refused(view: str, found: Iterable[Refused]) -> None:
@@ -114,18 +115,18 @@ def check_refused(view: str, found: Iterable[Refused]) -> None:
         _refuse(view, f"{refused.name} is refused{refused.where}: {refused.why}")
 
 
-def check_key(view: str, key: Sequence[str], tree: exp.Query) -> None:
+def check_key(view: str, key: Sequence[str], selects: Sequence[exp.Expr]) -> None:
     """Raise ConfigurationError for a key that names a column twice, or one that the result has not, or has twice."""
     names = [name.lower() for name in key]
     for name in key:
         if names.count(name.lower()) > 1:
             raise ConfigurationError(f"views.{view}: its key has {name} twice", "correct its key")
-    outputs = [part.alias_or_name.lower() for part in tree.selects]
-    named = [name_output(part) for part in tree.selects]
+    outputs = [part.alias_or_name.lower() for part in selects]
+    named, has_star = [*map(name_output, selects)], any(part.is_star for part in selects)
     if twice := next((each for each in named if each not in (None, "*") and named.count(each) > 1), None):
         raise ConfigurationError(f"views.{view}: its result has two columns {twice}", "give one another name: … AS …")
     for name in key:
-        if not tree.is_star and name.lower() not in outputs:
+        if not has_star and name.lower() not in outputs:
             raise ConfigurationError(
                 f"views.{view}: its result has no column {name}, which is in its key", "correct its key or its sql"
             )
@@ -259,18 +260,3 @@ def _find_qualifiers(tree: exp.Query, known: Mapping[str, TableName]) -> list[Qu
     # a column of a struct looks the same: `c.address.city`
     qualified = [column for column in columns if column.db and f"{column.db}.{column.table}".lower() in known]
     return [Qualifier(column.args["db"].meta["start"], column.args["table"].meta["start"]) for column in qualified]
-
-
-def _name_uses(tree: exp.Query, known: Mapping[str, TableName]) -> dict[int, TableUse]:
-    uses, taken = dict[int, TableUse](), set[str]()
-    for table in tree.find_all(exp.Table):
-        names = (f"{table.alias_or_name}{suffix}" for suffix in _suffixes())
-        alias = next(name for name in names if name not in taken)
-        taken.add(alias)
-        uses[id(table)] = TableUse(alias, known[str(_table_name(table)).lower()])
-    return uses
-
-
-def _suffixes() -> Iterator[str]:
-    yield ""
-    yield from (f"#{number}" for number in count(2))

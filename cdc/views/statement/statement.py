@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from cdc.core.table import Column, Table, TableName
-from cdc.views.plan import TableUse
 from cdc.views.statement.entrance.admission import Admission
-from cdc.views.statement.written_names import spell_outputs
+from cdc.views.statement.tree.nodes import Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,33 +30,32 @@ class Qualifier:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A parsed statement: common table expressions are inlined, and every use of a table has an alias of its own.
+    """A statement that is read.
 
-    `text`: as the user wrote it, with `references` to its tables, and `qualifiers` of their columns. `uses`: by the id
-    of the node in the tree. `admission`: what in it no view may have, or the analysis does not follow.
+    `text`: as the user wrote it, with `references` to its tables, and `qualifiers` of their columns. `tree`: what it
+    means, with common table expressions in their places. `admission`: what in it no view may have, or the analysis
+    does not follow.
     """
 
     text: str
-    tree: exp.Query
+    tree: Tree
     tables: Mapping[TableName, Table]
-    uses: Mapping[int, TableUse]
     references: Sequence[Reference]
     qualifiers: Sequence[Qualifier]
     admission: Admission = field(default_factory=Admission)
 
+    def table(self, alias: str) -> Table:
+        """The table that is used under this alias."""
+        return self.tables[next(use.table for use in self.tree.uses if use.alias == alias)]
+
     def column(self, alias: str, name: str) -> Column:
         """A column of the table that is used under this alias."""
-        use = next(use for use in self.uses.values() if use.alias == alias)
-        return next(column for column in self.tables[use.table].columns if column.name.lower() == name.lower())
-
-    def spell_outputs(self) -> list[str | None]:
-        """The names that Spark gives the result's columns; None where only Spark knows."""
-        return spell_outputs(self.tree, lambda table: self.tables[self.uses[id(table)].table].column_names)
+        return next(column for column in self.table(alias).columns if column.name.lower() == name.lower())
 
     @property
     def table_names(self) -> frozenset[TableName]:
         """The tables that the statement reads."""
-        return frozenset(use.table for use in self.uses.values())
+        return frozenset(use.table for use in self.tree.uses)
 
     def rename_tables(self, names: Mapping[TableName, str]) -> str:
         """The user's text with other names for the tables. All else stays as it was, character by character."""

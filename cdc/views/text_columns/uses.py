@@ -9,12 +9,22 @@ from dataclasses import dataclass
 from typing import Final
 
 from sqlglot import exp
-from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from cdc.columns.types.text_meaning import UseKind
 from cdc.core.table import Column, TableName
-from cdc.views.statement.dialect.registry import name_of
+from cdc.views.statement.entrance.kinds import classes, kinds, name_of
 from cdc.views.statement.statement import Statement
+from cdc.views.statement.tree.nodes import (
+    Derived,
+    Generated,
+    OpaqueSource,
+    Query,
+    Scan,
+    SetOperation,
+    Source,
+    list_values,
+    query_of,
+)
 
 Origin = tuple[TableName, Column]
 """A column of a table whose values an expression has, unchanged."""
@@ -23,11 +33,12 @@ ViewOrigins = Mapping[tuple[TableName, str], Origins]
 """The same of the columns of views, which other views read: by view and column in lower case."""
 NOWHERE: Final[Origins] = frozenset()
 
-_PICKS: Final = (
-    *(exp.Alias, exp.Paren, exp.Window, exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls, exp.Nullif),
-    *(exp.Max, exp.Min, exp.ArgMax, exp.ArgMin, exp.AnyValue, exp.First, exp.Last, exp.FirstValue, exp.LastValue),
-    *(exp.NthValue, exp.Lag, exp.Lead, exp.ArrayAgg, exp.ArrayUniqueAgg, exp.ArraySort, exp.ArrayMax, exp.ArrayMin),
-    *(exp.Explode, exp.ExplodeOuter, exp.Distinct, exp.Ordered, exp.Order),
+_PICKS: Final = tuple(
+    classes("""
+    Alias AnyValue ArgMax ArgMin ArrayAgg ArrayMax ArrayMin ArraySort ArrayUniqueAgg Distinct Explode ExplodeOuter
+    Filter First FirstValue IgnoreNulls Lag Last LastValue Lead Max Min NthValue Nullif Order Ordered Paren
+    RespectNulls Window WithinGroup
+""")
 )
 """Expressions whose value is one of their first argument's, or a list of them."""
 _EQUATING: Final = {exp.EQ: "=", exp.NEQ: "<>", exp.NullSafeEQ: "<=>", exp.NullSafeNEQ: "<=>"}
@@ -38,40 +49,18 @@ _CALCULATING: Final[Mapping[type[exp.Expr], str]] = {
     **{exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseXor: "^", exp.BitwiseNot: "~"},
 }
 _OF_TEXTS: Final = (
-    *(
-        exp.Cast,
-        exp.TryCast,
-        exp.Count,
-        exp.CountIf,
-        exp.Coalesce,
-        exp.Case,
-        exp.If,
-        exp.Nvl2,
-        exp.Connector,
-        exp.Exists,
-    ),
-    *(exp.Concat, exp.ConcatWs, exp.Length, exp.Upper, exp.Lower, exp.Trim, exp.Substring, exp.Left, exp.Right),
-    *(exp.Replace, exp.RegexpReplace, exp.RegexpExtract, exp.Split, exp.Struct, exp.Array, exp.JSONExtract, exp.Pad),
-    *(exp.MD5, exp.SHA, exp.SHA2, exp.Initcap, exp.StrPosition, exp.ArraySize, *_MATCHING),
+    *classes("""
+    Array ArraySize Case Cast Coalesce Concat ConcatWs Connector Count CountIf Exists If Initcap JSONExtract Left
+    Length Lower MD5 Nvl2 Pad RegexpExtract RegexpReplace Replace Right SHA SHA2 Split StrPosition Struct Substring
+    Trim TryCast Upper
+"""),
+    *_MATCHING,
 )
 """Functions that mean the same of a text, or nothing of its value."""
-_NAMED_OF_TEXTS: Final = frozenset(
-    {
-        "hash",
-        "xxhash64",
-        "to_json",
-        "named_struct",
-        "typeof",
-        "isnull",
-        "isnotnull",
-        "rtrim",
-        "ltrim",
-        "btrim",
-        "length",
-    }
-    | {"stack", "inline", "map", "array_join", "flatten", "slice", "element_at"}
-    | {"double", "float", "decimal", "bigint", "int", "string", "to_number", "try_to_number", "get_json_object"}
-)
+_NAMED_OF_TEXTS: Final = kinds("""
+    array_join bigint btrim decimal double element_at flatten float get_json_object hash inline int isnotnull isnull
+    length ltrim map named_struct rtrim slice stack string to_json to_number try_to_number typeof xxhash64
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,112 +78,85 @@ class UseFinder:
     """The uses of columns in one statement. `of_views`: where the columns of the views that it reads come from."""
 
     def __init__(self, statement: Statement, of_views: ViewOrigins) -> None:
-        self._statement = statement
+        self._tree = statement.tree
         self._of_views = of_views
-        self._scopes: list[Scope] = list(traverse_scope(statement.tree))
-        self._of_query = {id(scope.expression): scope for scope in self._scopes}
 
     def find(self) -> Iterator[ColumnUse]:
         """All uses, each as often as it is there."""
-        for scope in self._scopes:
-            for kind, word, value, literal in _find_operands(scope):
-                for table, column in self._trace(scope, value):
+        for query in self._tree.queries:
+            for kind, word, value, literal in _find_operands(query):
+                for table, column in self._trace(query, value):
                     yield ColumnUse(table, column, kind, word, literal)
 
     def list_outputs(self) -> dict[str, Origins]:
         """The origins of the statement's columns, by name in lower case."""
-        root = self._scopes[-1]
-        assert isinstance(root.expression, exp.Query)
-        return {name.lower(): self._trace_output(root, name) for name in root.expression.named_selects}
+        root = self._tree.root
+        return {output.name.lower(): self._trace_output(root, output.name) for output in root.outputs}
 
-    def _trace(self, scope: Scope, value: exp.Expr | None) -> Origins:
+    def _trace(self, query: Query, value: exp.Expr | None) -> Origins:
         match value:
             case exp.Column():
-                return self._trace_column(scope, value)
+                return self._trace_column(query, value)
             case exp.Case():
                 return self._trace_all(
-                    scope, [*(each.args.get("true") for each in value.args["ifs"]), value.args.get("default")]
+                    query, [*(each.args.get("true") for each in value.args["ifs"]), value.args.get("default")]
                 )
             case exp.If() | exp.Nvl2():
-                return self._trace_all(scope, [value.args.get("true"), value.args.get("false")])
+                return self._trace_all(query, [value.args.get("true"), value.args.get("false")])
             case exp.Coalesce() | exp.Greatest() | exp.Least():
-                return self._trace_all(scope, [value.this, *value.expressions])
-            case exp.Query():
-                return self._trace_query(value)
-        return self._trace(scope, value.this) if isinstance(value, _PICKS) else NOWHERE
+                return self._trace_all(query, [value.this, *value.expressions])
+        if (inner := query_of(value)) is not None:
+            return self._trace_output(inner, inner.outputs[0].name) if inner.outputs else NOWHERE
+        return self._trace(query, value.this) if isinstance(value, _PICKS) else NOWHERE
 
-    def _trace_all(self, scope: Scope, values: Iterable[exp.Expr | None]) -> Origins:
-        return NOWHERE.union(*(self._trace(scope, value) for value in values))
+    def _trace_all(self, query: Query, values: Iterable[exp.Expr | None]) -> Origins:
+        return NOWHERE.union(*(self._trace(query, value) for value in values))
 
-    def _trace_query(self, query: exp.Query) -> Origins:
-        inner = self._of_query.get(id(query.unnest()))
-        names = query.named_selects
-        return self._trace_output(inner, names[0]) if inner and names else NOWHERE
+    def _trace_output(self, query: Query, name: str) -> Origins:
+        return NOWHERE.union(*(self._trace(query, value) for value in list_values(query, name)))
 
-    def _trace_output(self, scope: Scope, name: str) -> Origins:
-        query = scope.expression
-        if isinstance(query, exp.SetOperation):
-            at = [each.lower() for each in query.named_selects].index(name.lower())
-            branches = [(self._of_query.get(id(side.unnest())), side) for side in (query.left, query.right)]
-            return NOWHERE.union(
-                *(self._trace_output(inner, side.named_selects[at]) for inner, side in branches if inner)
-            )
-        if not isinstance(query, exp.Select):
-            return self._trace_lateral(scope, name)
-        selected = [each for each in query.selects if each.alias_or_name.lower() == name.lower()]
-        return self._trace(scope, selected[0]) if selected else NOWHERE
-
-    def _trace_lateral(self, scope: Scope, name: str) -> Origins:
-        """The elements of a list that LATERAL makes rows of; the place among them is no value of it."""
-        lateral = scope.expression
-        made = lateral.this if isinstance(lateral, exp.Lateral) else None
-        is_place = isinstance(made, exp.Posexplode) and name == next(iter(lateral.alias_column_names), None)
-        is_list = isinstance(made, exp.Explode)
-        return self._trace(scope, made.this) if made is not None and is_list and not is_place else NOWHERE
-
-    def _trace_column(self, scope: Scope, column: exp.Column) -> Origins:
+    def _trace_column(self, query: Query, column: exp.Column) -> Origins:
         # in ORDER BY, a name of an output has no table
         if not column.table:
-            return self._trace_output(scope, column.name)
-        here: Scope | None = scope
-        while here is not None:
-            if column.table in here.sources:
-                return self._trace_source(here.sources[column.table], column.name)
-            here = here.parent
+            return self._trace_output(query, column.name)
+        return self._trace_source(self._tree.sources.get(column.table), column.name)
+
+    def _trace_source(self, source: Source | None, name: str) -> Origins:
+        match source:
+            case Derived(query=query):
+                return self._trace_output(query, name)
+            case Generated():
+                return self._trace_elements(source, name)
+            case Scan(table=table):
+                through_view = self._of_views.get((table.name, name.lower()))
+                if through_view is not None:
+                    return through_view
+                return frozenset((table.name, each) for each in table.columns if each.name.lower() == name.lower())
+            case OpaqueSource(of=Scan() | Derived() as inner):
+                return self._trace_source(inner, name)
         return NOWHERE
 
-    def _trace_source(self, source: exp.Expr | Scope, name: str) -> Origins:
-        if isinstance(source, Scope):
-            return self._trace_output(source, name)
-        use = self._statement.uses.get(id(source))
-        if use is None:
-            return NOWHERE
-        through_view = self._of_views.get((use.table, name.lower()))
-        if through_view is not None:
-            return through_view
-        return frozenset([(use.table, self._statement.column(use.alias, name))])
+    def _trace_elements(self, source: Generated, name: str) -> Origins:
+        """The elements of a list that LATERAL makes rows of; the place among them is no value of it."""
+        is_place = isinstance(source.call, exp.Posexplode) and name == next(iter(source.columns), None)
+        owner = self._tree.owners[source.name]
+        return (
+            self._trace(owner, source.call.this) if isinstance(source.call, exp.Explode) and not is_place else NOWHERE
+        )
 
 
 _Operand = tuple[UseKind, str, exp.Expr | None, str | None]
 _Pick = Callable[[exp.Expr], Iterable[exp.Expr]]
 
 
-def _find_operands(scope: Scope) -> Iterator[_Operand]:
+def _find_operands(query: Query) -> Iterator[_Operand]:
     """The expressions of a query that something is done with, and what."""
-    query = scope.expression
-    if isinstance(query, exp.Select):
-        yield from _of_set_operation(query)
-    for node in scope.walk():
+    if isinstance(query, SetOperation) and query.compares_rows:
+        # which rows of its branches are the same as others
+        outputs = (output.node for side in (query.left, query.right) for output in side.outputs)
+        yield from ((UseKind.GROUPED, query.node.key.upper(), value, None) for value in outputs)
+    for node in query.node.walk(bfs=False):
         yield from _operands_of(node)
-
-
-def _of_set_operation(query: exp.Select) -> Iterator[_Operand]:
-    """What UNION and its like ask of this branch: which of its rows are the same as others."""
-    around = query.parent
-    while isinstance(around, exp.Subquery | exp.Paren):
-        around = around.parent
-    if isinstance(around, exp.SetOperation) and (around.args.get("distinct") or not isinstance(around, exp.Union)):
-        yield from ((UseKind.GROUPED, around.key.upper(), value, None) for value in query.selects)
 
 
 def _operands_of(node: exp.Expr) -> Iterator[_Operand]:
@@ -227,8 +189,8 @@ def _compare(kind: UseKind, word: str, operands: Iterable[exp.Expr | None]) -> I
 
 
 def _further_operands_of(node: exp.Expr) -> Iterator[_Operand]:
-    for kinds, kind, word, pick in _USES:
-        if isinstance(node, kinds):
+    for nodes, kind, word, pick in _USES:
+        if isinstance(node, nodes):
             yield from ((kind, word or name_of(node), value, None) for value in pick(node))
             return
     if _is_calculation(node):

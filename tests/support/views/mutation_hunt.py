@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.support.views.mutations import MUTATIONS, OF_CHANGES
+from tests.support.views.mutations import MUTATIONS, OF_CHANGES, SELDOM
 from tests.support.views.statement_checks import find_trouble, read_statement
 from tests.support.views.trial_runs import describe, run_in_duckdb, run_trials
 from tests.support.views.trials import make_trials, random_statement
@@ -31,7 +31,7 @@ def find_mutation(spark: SparkSession, finding: str, seeds: Sequence[int]) -> tu
             is_suspect = " f " in statement.sql if finding in OF_CHANGES else _read.__wrapped__(seed) != right[seed]
             suspects += [seed] if is_suspect else []
             if len(suspects) == _AT_ONCE or (suspects and seed == seeds[-1]):
-                for why in _try_changes(suspects) if finding in OF_CHANGES else _try(spark, suspects):
+                for why in _try_changes(suspects) if finding in SELDOM else _try(spark, suspects):
                     return int(why.split(".")[0].removeprefix("seed ")), why
                 suspects.clear()
     return None

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
 
@@ -11,10 +11,12 @@ from sqlglot import exp
 
 from cdc.core.table import Column, Table, TableName
 from cdc.core.table import Kind as ColumnKind
-from cdc.views.statement.dialect.registry import Kind, kind_of
+from cdc.views.statement import parsing
 from cdc.views.statement.dialect.statements import DuckStatement, write_statement
-from cdc.views.statement.parsing import parse_statement
+from cdc.views.statement.entrance.kinds import Kind, kind_of
+from cdc.views.statement.normal_form import normalize
 from cdc.views.statement.statement import Statement
+from cdc.views.statement.tree.build import build_tree
 from tests.support.views.edge_values import EDGES, edge_table
 from tests.support.views.proven_cases import FORMS
 from tests.support.views.two_engines import Accepted, Engines, Results
@@ -74,15 +76,20 @@ def forms() -> tuple[Form, ...]:
 
 
 @cache
-def parse_form(form: Form) -> Statement:
-    """A form as a statement; its tree is the same for all types."""
+def qualify_form(form: Form) -> exp.Query:
+    """A form as sqlglot qualifies it, which is the same for all types."""
     sql = form.text if form.text.startswith("SELECT ") else f"SELECT {form.text} AS v FROM t"
-    return parse_statement("v", sql, {T_NAME: _ANY})
+    return parsing._qualify("v", normalize(parsing.parse_query("v", sql)), [_ANY])
 
 
 def accepted(form: Form, table: Table) -> Accepted | None:
     """A form over this table, if it is on the list."""
-    return accept(replace(parse_form(form), tables={T_NAME: table}))
+    return accept(form_over(form, table))
+
+
+def form_over(form: Form, table: Table) -> Statement:
+    """A form as a statement over this table."""
+    return Statement("", build_tree(qualify_form(form).copy(), lambda _: table), {T_NAME: table}, (), ())
 
 
 def accept(statement: Statement) -> Accepted | None:
@@ -96,7 +103,7 @@ def accept(statement: Statement) -> Accepted | None:
 
 def kinds(form: Form) -> set[Kind]:
     """The entries of the list that a form has in it."""
-    return {kind_of(node) for node in parse_form(form).tree.walk() if isinstance(node, exp.Expr)}
+    return {kind_of(node) for node in qualify_form(form).walk()}
 
 
 def combinations(arity: int) -> Iterator[tuple[str, ...]]:

@@ -1,21 +1,19 @@
 """Tries aggregates, windows and whole statements in both engines."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from sqlglot import exp
 
 from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.table import Column, Kind, Table, TableName
-from cdc.views.statement.dialect.registry import Kind as RegistryKind
-from cdc.views.statement.dialect.registry import kind_of
 from cdc.views.statement.dialect.statements import DuckStatement, write_statement
+from cdc.views.statement.entrance.kinds import Kind as RegistryKind
+from cdc.views.statement.entrance.kinds import kind_of
 from cdc.views.statement.parsing import parse_statement
 from tests.support.views.edge_values import EDGES, edge_table, to_array
-from tests.support.views.proof import T_NAME, Form, Outcome, parse_form
+from tests.support.views.proof import T_NAME, Form, Outcome, form_over
 from tests.support.views.two_engines import Engines
 
 _MOST_SUMMED = 2**40
@@ -41,8 +39,8 @@ def summable_table(of: str) -> tuple[Table, pa.Table]:
 
 def accepts(form: Form, frame: str, table: Table) -> bool:
     """Is the form on the list, in this statement over this table?"""
-    statement = parse_form(Form(form.name, frame.format(f"{form.text} AS v")))
-    return isinstance(write_statement(replace(statement, tables={T_NAME: table}), {T_NAME: "t"}), DuckStatement)
+    statement = form_over(Form(form.name, frame.format(f"{form.text} AS v")), table)
+    return isinstance(write_statement(statement, {T_NAME: "t"}), DuckStatement)
 
 
 def prove_queries(engines: Engines, forms: Sequence[Form], frames: Sequence[str]) -> dict[Form, Outcome]:
@@ -142,4 +140,4 @@ def compare_statement(engines: Engines, sql: str) -> int:
 def kinds_of_statement(sql: str) -> set[RegistryKind]:
     """The entries of the list that a statement over the two tables has in it."""
     statement = parse_statement("v", sql, {P.name: P, Q.name: Q})
-    return {kind_of(node) for node in statement.tree.walk() if isinstance(node, exp.Expr)}
+    return {kind_of(node) for node in statement.tree.walk()}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Context, Decimal
 from typing import Any, Final
 
-from cdc.views.statement.list_order import ELEMENT, ListPaths
+from cdc.views.statement.analysis.list_order import ELEMENT, ListPaths
 
 _NONE: Final[ListPaths] = frozenset()
 _ALL_DIGITS: Final = Context(prec=80)

@@ -19,6 +19,7 @@ from cdc.columns.types.spark_types import row_type
 from cdc.core.table import Column, Kind, Table
 from cdc.views.refresh.evaluate import Evaluator
 from cdc.views.statement.dialect.statements import DuckStatement
+from cdc.views.statement.tree.spelling import spell_columns
 from tests.support.views.grammar import TABLES
 from tests.support.views.rows_as_text import name_row, read_json
 from tests.support.views.trials import AFTER, BEFORE, BY_SPARK, HISTORIES, Rows, Trial, make_trial, make_trials
@@ -57,7 +58,7 @@ def run_trials(spark: SparkSession, trials: Sequence[Trial]) -> list[Trial]:
     """Compute all states, by Spark at least what is there after the changes; returns the trials that it understands."""
     for trial in run_in_duckdb(trials):
         # Spark has names of its own for outputs without one
-        if None not in trial.view.statement.spell_outputs():
+        if None not in spell_columns(trial.view.statement.tree.root):
             trial.states[BY_SPARK] = trial.states[AFTER]
     if not trials:
         return []
@@ -84,7 +85,7 @@ def run_in_duckdb(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def _evaluate(evaluator: Evaluator, trial: Trial, rows: Rows) -> Counter[str]:
-    view, names = trial.view, trial.view.statement.spell_outputs()
+    view, names = trial.view, spell_columns(trial.view.statement.tree.root)
     assert isinstance(view.duckdb, DuckStatement)
     tables = {view.names[name]: rows[name].select(view.plan.columns[name]) for name in view.tables}
     found = evaluator.evaluate(view.duckdb.sql, tables).rename_columns(

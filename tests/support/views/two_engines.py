@@ -14,6 +14,7 @@ from pyspark.sql import types as T
 
 from cdc.columns.types.spark_types import row_type
 from cdc.core.table import Table, TableName
+from cdc.views.statement.dialect.macros import create_macros
 from cdc.views.statement.dialect.statements import DuckStatement, write_statement
 from cdc.views.statement.dialect.types import UnorderedArrayType
 from cdc.views.statement.dialect.values import Unproven
@@ -82,6 +83,7 @@ class Engines:
         self.duckdb = duckdb.connect(":memory:")
         self.duckdb.execute("SET threads = 1")
         self.duckdb.execute("SET TimeZone = 'UTC'")
+        create_macros(self.duckdb)
         self.tables: dict[TableName, Table] = {}
 
     def put(self, table: Table, rows: pa.Table) -> None:

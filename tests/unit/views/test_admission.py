@@ -14,7 +14,7 @@ from cdc.views.compiled import CompiledView, compile_view
 from cdc.views.definition import ViewDefinition
 from cdc.views.explanation import explain
 from cdc.views.refresh.evaluate import Evaluator
-from cdc.views.statement.dialect.registry import AGGREGATES, PROVEN, kind_of
+from cdc.views.statement.dialect.registry import AGGREGATES, PROVEN
 from cdc.views.statement.dialect.statements import DuckStatement
 from cdc.views.statement.entrance.functions import (
     AGGREGATE_NAMES,
@@ -24,6 +24,7 @@ from cdc.views.statement.entrance.functions import (
     PURE_NAMES,
     REFUSED,
 )
+from cdc.views.statement.entrance.kinds import kind_of
 from cdc.views.statement.entrance.nodes import KNOWN
 from cdc.views.statement.parsing import parse_query
 from tests.unit.views.refresh.test_refresh import table

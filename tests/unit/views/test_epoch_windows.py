@@ -117,7 +117,7 @@ def test_what_came_too_late_is_of_all_epochs() -> None:
     tables = {epoch.name: epoch.opened.table for epoch in epochs if epoch.opened}
     versions = versions_of(epochs, Random(1))
     compiled = compile_view(views[1], tables)
-    at = compiled.statement.tree.named_selects.index(SEQUENCE)
+    at = [output.name for output in compiled.outputs].index(SEQUENCE)
     assert {row[at] for row in run(compiled, to_arrow(versions, epochs))} == {
         each[SEQUENCE]
         for own in versions.values()

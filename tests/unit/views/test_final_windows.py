@@ -123,9 +123,8 @@ def test_what_came_too_late_is_kept(seed: int) -> None:
 
 def test_the_history_is_read_in_place_of_the_table() -> None:
     assert list_read_tables(MINUTES) == [HISTORY.name]
-    assert {column.name for column in FURTHER}.isdisjoint(
-        compile_view(MINUTES, {HISTORY.name: HISTORY}).statement.tree.named_selects
-    )
+    outputs = compile_view(MINUTES, {HISTORY.name: HISTORY}).outputs
+    assert {column.name for column in FURTHER}.isdisjoint(output.name for output in outputs)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.errors import ConfigurationError
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.views.refresh.sorted_lists import sort_lists
-from cdc.views.statement.list_order import ELEMENT, ListPath, find_unordered_lists
+from cdc.views.statement.analysis.list_order import ELEMENT, ListPath, find_unordered_lists
 from cdc.views.statement.parsing import parse_statement
 from tests.unit.views.refresh.test_refresh import TABLES
 
@@ -26,7 +26,7 @@ from tests.unit.views.refresh.test_refresh import TABLES
 )
 def test_unordered_lists_are_found(value: str, paths: list[ListPath]) -> None:
     sql = f"SELECT a.id, {value} AS v FROM a LEFT JOIN b ON b.a_id = a.id GROUP BY a.id"
-    assert find_unordered_lists("v", parse_statement("v", sql, TABLES)).get("v", frozenset()) == frozenset(paths)
+    assert find_unordered_lists("v", parse_statement("v", sql, TABLES).tree).get("v", frozenset()) == frozenset(paths)
 
 
 def test_lists_in_elements_of_lists_are_found() -> None:
@@ -35,7 +35,7 @@ def test_lists_in_elements_of_lists_are_found() -> None:
         " collect_list(c.z) AS inner FROM b LEFT JOIN c ON c.b_id = b.id GROUP BY b.id, b.a_id) s ON s.a_id = a.id"
         " GROUP BY a.id"
     )
-    found = find_unordered_lists("v", parse_statement("v", sql, TABLES))
+    found = find_unordered_lists("v", parse_statement("v", sql, TABLES).tree)
     assert found == {"outer": frozenset({(), (ELEMENT, "inner")})}
 
 
@@ -44,7 +44,7 @@ def test_functions_that_show_the_order_are_refused(value: str) -> None:
     tables = {**TABLES}
     sql = f"SELECT a.id, {value} AS v FROM a JOIN b ON b.a_id = a.id GROUP BY a.id".replace("b.t", "a.t")
     with pytest.raises(ConfigurationError, match=r"depends on the order .* → sort its list: sort_array"):
-        find_unordered_lists("v", parse_statement("v", sql, tables))
+        find_unordered_lists("v", parse_statement("v", sql, tables).tree)
 
 
 def test_lists_are_sorted_at_every_depth() -> None:

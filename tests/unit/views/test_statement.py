@@ -4,8 +4,8 @@ import pytest
 
 from cdc.core.errors import ConfigurationError
 from cdc.core.table import Column, Kind, Table, TableName
+from cdc.views.statement.analysis.demand import list_read_columns
 from cdc.views.statement.parsing import list_tables, parse_statement
-from cdc.views.statement.read_columns import list_read_columns
 
 CUSTOMERS = Table(TableName("public", "Customers"), (Column("Id", Kind.INTEGER), Column("name", Kind.TEXT)), ("Id",))
 ORDERS = Table(TableName("sales", "orders"), (Column("id", Kind.INTEGER), Column("cid", Kind.INTEGER)), ("id",))

@@ -7,6 +7,7 @@ from cdc.core.table import Column, Kind, Table, TableName
 from cdc.views.compiled import compile_view
 from cdc.views.definition import ViewDefinition
 from cdc.views.statement.dialect.statements import DuckStatement
+from cdc.views.statement.tree.spelling import spell_columns
 
 A = Table(TableName("public", "a"), (Column("id", Kind.INTEGER), Column("camelCase", Kind.INTEGER)), ("id",))
 TABLES = {A.name: A}
@@ -18,7 +19,7 @@ def names_of(sql: str) -> list[str | None]:
     view = compile_view(ViewDefinition.of("v.v", sql, ["id"]), TABLES)
     assert isinstance(view.duckdb, DuckStatement)
     found = list[str | None]()
-    for name, of in zip(view.statement.spell_outputs(), view.duckdb.types, strict=True):
+    for name, of in zip(spell_columns(view.statement.tree.root), view.duckdb.types, strict=True):
         fields = of.fieldNames() if isinstance(of, T.StructType) else []
         found += [name, *(f"{name}.{field}" for field in fields)]
     return found

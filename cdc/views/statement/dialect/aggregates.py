@@ -7,8 +7,8 @@ largest double, since zeros of both signs are equal; `min_by` and its like, sinc
 from pyspark.sql import types as T
 from sqlglot import exp
 
-from cdc.views.statement.dialect.arithmetic import divide_digits, scaled, unscaled
-from cdc.views.statement.dialect.registry import AGGREGATES, kind_of, proven, proven_aggregate
+from cdc.views.statement.dialect.arithmetic import scaled, unscaled
+from cdc.views.statement.dialect.registry import AGGREGATES, proven, proven_aggregate
 from cdc.views.statement.dialect.translator import Translator, check_arguments
 from cdc.views.statement.dialect.types import (
     BOOLEAN,
@@ -22,14 +22,13 @@ from cdc.views.statement.dialect.types import (
     is_integral,
     is_orderable,
 )
-from cdc.views.statement.dialect.values import Value, fail_when, require, require_ordered
+from cdc.views.statement.dialect.values import Value, require, require_ordered
+from cdc.views.statement.entrance.kinds import kind_of
 
 _SUM_DIGITS = 10
 """Digits that Spark adds to a sum of decimals."""
 _AVERAGE_DIGITS = 4
 """Digits that Spark adds to an average, before and behind the point."""
-_EXACT = 2**53
-"""The whole numbers up to here are doubles: so far the order of addition does not matter."""
 
 
 def _argument(t: Translator, node: exp.Expr) -> tuple[str, Value]:
@@ -47,8 +46,7 @@ def _argument(t: Translator, node: exp.Expr) -> tuple[str, Value]:
 @proven(exp.Filter, "this", "expression")
 def write_filter(t: Translator, node: exp.Filter) -> Value:
     """An aggregate of the rows for which a condition holds."""
-    entry = AGGREGATES.get(kind_of(node.this))
-    require(entry and entry.is_filtered, "FILTER of something else")
+    require(kind_of(node.this) in AGGREGATES, "FILTER of something else")
     return t.aggregate(node.this, filter_of(t, node))
 
 
@@ -123,13 +121,10 @@ def write_average(t: Translator, node: exp.Func, after: str) -> Value:
         assert to is not None
         total = Value(f"CAST(sum({distinct}{value.sql}){after} AS {duckdb_type(total_type)})", total_type)
         digits = f"({unscaled(total, total_type)} * CAST('{10**_AVERAGE_DIGITS}' AS HUGEINT))"
-        average = scaled(divide_digits(digits, f"CAST({count} AS HUGEINT)"), to)
-        return Value(f"(CASE WHEN {count} = 0 THEN NULL ELSE {average.sql} END)", to)
+        return scaled(f"spark_average_of_digits({digits}, CAST({count} AS HUGEINT))", to)
     require(is_integral(value.type), f"of {value.type.simpleString()}")
     wide = f"CAST({value.sql} AS HUGEINT)"
-    average = Value(f"(CAST(sum({distinct}{wide}){after} AS DOUBLE) / nullif({count}, 0))", DOUBLE)
-    # Spark adds doubles: beyond this its result depends on the order
-    return fail_when(f"sum(abs({wide})){after} > {_EXACT}", average, "a sum of integers beyond exact doubles")
+    return Value(f"spark_average(sum({distinct}{wide}){after}, {count}, sum(abs({wide})){after})", DOUBLE)
 
 
 @proven_aggregate(exp.Min, "this")

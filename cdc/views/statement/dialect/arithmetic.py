@@ -22,7 +22,7 @@ from cdc.views.statement.dialect.types import (
     is_floating,
     is_integral,
 )
-from cdc.views.statement.dialect.values import NotProvenError, Value, fail_when, require, retype, unify
+from cdc.views.statement.dialect.values import NotProvenError, Value, require, retype, unify
 
 _SYMBOLS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
 _BEYOND_64_BITS = 19
@@ -43,12 +43,6 @@ def scaled(digits: str, to: T.DecimalType) -> Value:
     """A decimal of these digits, a HUGEINT. A product keeps them, where a quotient would be a double."""
     unit = f"CAST('{10**-to.scale:.{to.scale}f}' AS DECIMAL({max(to.scale, 1)}, {to.scale}))" if to.scale else "1"
     return Value(f"CAST(CAST({digits} AS DECIMAL({to.precision}, 0)) * {unit} AS {duckdb_type(to)})", to)
-
-
-def divide_digits(dividend: str, divisor: str) -> str:
-    """The quotient of two HUGEINTs, rounded half away from zero."""
-    quotient = f"(2 * abs({dividend}) + abs({divisor})) // (2 * abs({divisor}))"
-    return f"(CASE WHEN ({dividend} < 0) = ({divisor} < 0) THEN {quotient} ELSE -({quotient}) END)"
 
 
 @proven(exp.Add, "this", "expression")
@@ -117,11 +111,7 @@ def write_division(t: Translator, node: exp.Div) -> Value:
         return _divide_decimals(left, right)
     require(is_integral(numbers) or is_floating(numbers), f"of {numbers.simpleString()}")
     one, other = retype(left, DOUBLE), retype(right, DOUBLE)
-    return _unless_zero(one, other, Value(f"({one.sql} / {other.sql})", DOUBLE))
-
-
-def _unless_zero(dividend: Value, divisor: Value, result: Value) -> Value:
-    return fail_when(f"{divisor.sql} = 0 AND {dividend.sql} IS NOT NULL", result, "division by zero")
+    return Value(f"spark_divide({one.sql}, {other.sql})", DOUBLE)
 
 
 def _divide_decimals(left: Value, right: Value) -> Value:
@@ -134,23 +124,18 @@ def _divide_decimals(left: Value, right: Value) -> Value:
     one, other = retype(left, one_type), retype(right, other_type)
     power = 10 ** (scale - one_type.scale + other_type.scale)
     dividend = f"({unscaled(one, one_type)} * CAST('{power}' AS HUGEINT))"
-    return _unless_zero(one, other, scaled(divide_digits(dividend, unscaled(other, other_type)), to))
-
-
-@proven(exp.IntDiv, "this", "expression")
-def write_whole_division(t: Translator, node: exp.IntDiv) -> Value:
-    """`div` of integers: a bigint."""
-    left, right = t.value(node.this), t.value(node.expression)
-    require(is_integral(left.type) and is_integral(right.type), "of no integers")
-    one, other = retype(left, LONG), retype(right, LONG)
-    return _unless_zero(one, other, Value(f"({one.sql} // {other.sql})", LONG))
+    return scaled(f"spark_quotient({dividend}, {unscaled(other, other_type)})", to)
 
 
 @proven(exp.Mod, "this", "expression")
 def write_remainder(t: Translator, node: exp.Mod) -> Value:
     """`%`: with the sign of the dividend."""
     one, other = _same_numbers(t, node.this, node.expression)
-    return _unless_zero(one, other, Value(f"({one.sql} % {other.sql})", one.type))
+    return _call("spark_remainder", one, other)
+
+
+def _call(macro: str, one: Value, other: Value) -> Value:
+    return Value(f"CAST({macro}({one.sql}, {other.sql}) AS {duckdb_type(one.type)})", one.type)
 
 
 def _same_numbers(t: Translator, left: exp.Expr, right: exp.Expr) -> tuple[Value, Value]:
@@ -164,9 +149,7 @@ def write_positive_remainder(t: Translator, node: exp.Anonymous) -> Value:
     """`pmod` of integers."""
     one, other = _same_numbers(t, *node.expressions)
     require(is_integral(one.type), f"of {one.type.simpleString()}")
-    rest = f"({one.sql} % {other.sql})"
-    result = f"(CASE WHEN {rest} < 0 THEN ({rest} + {other.sql}) % {other.sql} ELSE {rest} END)"
-    return _unless_zero(one, other, Value(result, one.type))
+    return _call("spark_pmod", one, other)
 
 
 @proven(exp.Neg, "this")
@@ -194,14 +177,6 @@ def write_absolute(t: Translator, node: exp.Abs) -> Value:
     """`abs(x)`."""
     value = _signed(t, node.this)
     return Value(f"abs({value.sql})", value.type)
-
-
-@proven(exp.Sign, "this")
-def write_sign(t: Translator, node: exp.Sign) -> Value:
-    """`sign(x)`: a double; of a double, the sign of a zero is left out of the proof."""
-    value = t.value(node.this)
-    require(is_integral(value.type), f"of {value.type.simpleString()}")
-    return Value(f"CAST(sign({value.sql}) AS DOUBLE)", DOUBLE)
 
 
 @proven(exp.Sqrt, "this")

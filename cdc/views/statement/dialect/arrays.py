@@ -5,7 +5,7 @@ from sqlglot import exp
 
 from cdc.views.statement.dialect.registry import proven
 from cdc.views.statement.dialect.translator import Translator
-from cdc.views.statement.dialect.types import BOOLEAN, INTEGER, is_identified
+from cdc.views.statement.dialect.types import BOOLEAN, is_identified
 from cdc.views.statement.dialect.values import Value, require
 
 
@@ -15,34 +15,13 @@ def _array(value: Value) -> T.ArrayType:
     return value.type
 
 
-@proven(exp.ArraySize, "this")
-def write_size(t: Translator, node: exp.ArraySize) -> Value:
-    """`size(x)`: null for null in ANSI mode."""
-    return _size(t.value(node.this))
-
-
-@proven("cardinality", "this", "expressions")
-def write_cardinality(t: Translator, node: exp.Anonymous) -> Value:
-    """`cardinality(x)`."""
-    [part] = node.expressions
-    return _size(t.value(part))
-
-
-def _size(value: Value) -> Value:
-    _array(value)
-    return Value(f"CAST(len({value.sql}) AS INTEGER)", INTEGER)
-
-
 @proven(exp.ArrayContains, "this", "expression", "ensure_variant", "check_null")
 def write_contains(t: Translator, node: exp.ArrayContains) -> Value:
     """`array_contains(x, y)`: unknown where it is not found, but a null is."""
     value, sought = t.value(node.this), t.value(node.expression)
     element = _array(value).elementType
     require(element == sought.type and is_identified(element), f"of {sought.type.simpleString()}")
-    has_null = f"len(list_filter({value.sql}, lambda each: each IS NULL)) > 0"
-    found = f"WHEN list_contains({value.sql}, {sought.sql}) THEN TRUE WHEN {has_null} THEN NULL ELSE FALSE"
-    is_null = f"{value.sql} IS NULL OR {sought.sql} IS NULL"
-    return Value(f"(CASE WHEN {is_null} THEN NULL {found} END)", BOOLEAN)
+    return Value(f"spark_array_contains({value.sql}, {sought.sql})", BOOLEAN)
 
 
 @proven(exp.ArraySort, "this", "asc", "nulls_first")

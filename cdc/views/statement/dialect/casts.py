@@ -27,7 +27,7 @@ from cdc.views.statement.dialect.types import (
     is_integral,
     is_moment,
 )
-from cdc.views.statement.dialect.values import NotProvenError, Value, fail_when, require
+from cdc.views.statement.dialect.values import NotProvenError, Value, require
 
 _TYPES: dict[exp.DType, T.DataType] = {
     exp.DType.BOOLEAN: BOOLEAN,
@@ -112,9 +112,7 @@ def _moment_to_date(value: Value, _: T.DataType) -> Value:
 
 
 def _time_to_text(value: Value, to: T.DataType) -> Value:
-    """Before year 1 and after 9999 the engines write a year differently."""
-    bounds = f"{value.sql} < DATE '0001-01-01' OR {value.sql} >= DATE '10000-01-01'"
-    return fail_when(bounds, _plain(value, to), "a year of other than four digits")
+    return Value(f"spark_time_to_text({value.sql})", to)
 
 
 def _decimal_to_text(value: Value, to: T.DataType) -> Value:
@@ -130,9 +128,7 @@ def _decimal_to_text(value: Value, to: T.DataType) -> Value:
 
 
 def _read_text(value: Value, to: T.DataType) -> Value:
-    form = _FORMS[to]
-    read = Value(f"CAST({value.sql} AS {duckdb_type(to)})", to)
-    return fail_when(f"NOT regexp_full_match({value.sql}, '{form}')", read, "a text of another form")
+    return Value(f"CAST(text_of_form({value.sql}, '{_FORMS[to]}') AS {duckdb_type(to)})", to)
 
 
 def _encode(value: Value, _: T.DataType) -> Value:

@@ -6,8 +6,8 @@ from sqlglot import exp
 from cdc.views.statement.dialect.literals import text_of
 from cdc.views.statement.dialect.registry import proven
 from cdc.views.statement.dialect.translator import Translator, check_arguments
-from cdc.views.statement.dialect.types import BOOLEAN, NOTHING, TEXT, is_decimal, is_floating, is_orderable
-from cdc.views.statement.dialect.values import Value, require, retype, text_literal, unify
+from cdc.views.statement.dialect.types import BOOLEAN, NOTHING, TEXT, is_decimal, is_orderable
+from cdc.views.statement.dialect.values import Value, bind, bound, require, retype, text_literal, unify
 
 _OPERATORS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
@@ -37,9 +37,15 @@ def beside(value: Value, other: Value) -> Value:
 
 def compare(left: Value, operator: str, right: Value) -> Value:
     """A comparison in the type to which Spark brings both."""
-    one, other = unify(left, right)
-    require(is_orderable(one.type), f"a comparison of {one.type.simpleString()}")
+    one, other = alike(left, right)
     return Value(f"({one.sql} {operator} {other.sql})", BOOLEAN)
+
+
+def alike(left: Value, right: Value) -> list[Value]:
+    """Two values in one type, in which they can be compared."""
+    values = unify(left, right)
+    require(is_orderable(values[0].type), f"a comparison of {values[0].type.simpleString()}")
+    return values
 
 
 def write_comparison(t: Translator, node: exp.Binary) -> Value:
@@ -55,13 +61,13 @@ for _kind in _OPERATORS:
 @proven(exp.Between, "this", "low", "high")
 def write_between(t: Translator, node: exp.Between) -> Value:
     """`x >= low AND x <= high`, as Spark reads it: each in a type of its own."""
-    low = compare(*_with(operands(t, node.this, node.args["low"]), ">="))
-    high = compare(*_with(operands(t, node.this, node.args["high"]), "<="))
-    return Value(f"({low.sql} AND {high.sql})", BOOLEAN)
-
-
-def _with(values: tuple[Value, Value], operator: str) -> tuple[Value, str, Value]:
-    return values[0], operator, values[1]
+    value, low, high = (t.value(part) for part in (node.this, node.args["low"], node.args["high"]))
+    x = bound("x", value)
+    (one, least), (other, most) = (alike(beside(x, end), beside(end, value)) for end in (low, high))
+    if one == other == x:
+        return Value(f"({value.sql} BETWEEN {least.sql} AND {most.sql})", BOOLEAN)
+    found = f"{one.sql} >= v.low AND {other.sql} <= v.high"
+    return Value(bind({"x": value, "low": least, "high": most}, found), BOOLEAN)
 
 
 def write_in(t: Translator, node: exp.In) -> Value:
@@ -106,14 +112,6 @@ def write_is_null(t: Translator, node: exp.Anonymous) -> Value:
     [part] = node.expressions
     found = is_null(t.value(part))
     return found if node.name.lower() == "isnull" else Value(f"(NOT {found.sql})", BOOLEAN)
-
-
-@proven(exp.IsNan, "this")
-def write_is_nan(t: Translator, node: exp.IsNan) -> Value:
-    """`isnan(x)`: false for null."""
-    value = t.value(node.this)
-    require(is_floating(value.type), "of no double")
-    return Value(f"coalesce(isnan({value.sql}), FALSE)", BOOLEAN)
 
 
 @proven(exp.Like, "this", "expression", "negate")

@@ -2,11 +2,11 @@
 
 from sqlglot import exp
 
-from cdc.views.statement.dialect.comparisons import compare, operands
+from cdc.views.statement.dialect.comparisons import alike, beside, compare
 from cdc.views.statement.dialect.registry import proven
 from cdc.views.statement.dialect.translator import Translator
 from cdc.views.statement.dialect.types import NOTHING, is_identified
-from cdc.views.statement.dialect.values import NotProvenError, Value, require, unify
+from cdc.views.statement.dialect.values import Value, bind, bound, require, unify
 
 
 @proven(exp.Coalesce, "this", "expressions")
@@ -38,18 +38,16 @@ def write_nvl2(t: Translator, node: exp.Nvl2) -> Value:
 @proven(exp.Case, "this", "ifs", "default")
 def write_case(t: Translator, node: exp.Case) -> Value:
     """CASE, with a value to compare, or with conditions."""
-    branches = [(_condition(t, node, branch), t.value(branch.args["true"])) for branch in node.args["ifs"]]
+    compared = t.value(node.this) if node.this else None
+    branches = [(_condition(t, compared, branch), t.value(branch.args["true"])) for branch in node.args["ifs"]]
     return _choose(branches, _otherwise(t, node.args.get("default")))
 
 
-def _condition(t: Translator, node: exp.Case, branch: exp.If) -> str:
-    if node.this is None:
+def _condition(t: Translator, compared: Value | None, branch: exp.If) -> str:
+    if compared is None:
         return t.condition(branch.this)
-    return compare(*_equal(operands(t, node.this, branch.this))).sql
-
-
-def _equal(values: tuple[Value, Value]) -> tuple[Value, str, Value]:
-    return values[0], "=", values[1]
+    value = t.value(branch.this)
+    return compare(beside(compared, value), "=", beside(value, compared)).sql
 
 
 def _otherwise(t: Translator, node: exp.Expr | None) -> Value:
@@ -67,11 +65,11 @@ def _choose(branches: list[tuple[str, Value]], otherwise: Value) -> Value:
 @proven(exp.Nullif, "this", "expression")
 def write_nullif(t: Translator, node: exp.Nullif) -> Value:
     """`nullif(x, y)`: of the type of x."""
-    left, right = operands(t, node.this, node.expression)
-    if left.type == NOTHING:
-        raise NotProvenError("of no type")
-    mine = t.value(node.this)
-    return Value(f"(CASE WHEN {compare(left, '=', right).sql} THEN NULL ELSE {mine.sql} END)", mine.type)
+    mine, other = t.value(node.this), t.value(node.expression)
+    require(mine.type != NOTHING, "of no type")
+    one, another = alike(beside(bound("x", mine), other), beside(other, mine))
+    found = f"CASE WHEN {one.sql} = v.y THEN NULL ELSE v.x END"
+    return Value(bind({"x": mine, "y": another}, found), mine.type)
 
 
 @proven(exp.Greatest, "this", "expressions", "ignore_nulls")

@@ -20,7 +20,7 @@ from cdc.views.statement.dialect.types import (
     quote,
 )
 from cdc.views.statement.dialect.values import NotProvenError, Value, require, require_ordered, text_literal
-from cdc.views.statement.written_names import spell
+from cdc.views.statement.tree.spelling import spell
 
 
 def whole_number(node: object) -> int:

@@ -8,8 +8,8 @@ from sqlglot import exp
 
 from cdc.views.statement.dialect.comparisons import write_in
 from cdc.views.statement.dialect.registry import proven
-from cdc.views.statement.dialect.sources import read_sources
-from cdc.views.statement.dialect.translator import SourceColumns, Translator, check_arguments
+from cdc.views.statement.dialect.sources import write_sources
+from cdc.views.statement.dialect.translator import Translator, check_arguments
 from cdc.views.statement.dialect.types import (
     BOOLEAN,
     UnorderedArrayType,
@@ -20,6 +20,7 @@ from cdc.views.statement.dialect.types import (
     quote,
 )
 from cdc.views.statement.dialect.values import NotProvenError, PartNotProvenError, Value, require
+from cdc.views.statement.tree.nodes import Query, Select, SetOperation, query_of
 
 _SELECT = frozenset(["expressions", "from_", "joins", "where", "group", "having", "distinct", "order"])
 _SET_OPERATION = frozenset(["this", "expression", "distinct", "order"])
@@ -27,51 +28,41 @@ _WORDS: dict[type[exp.Expr], str] = {exp.Union: "UNION", exp.Except: "EXCEPT", e
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
-    """A query in DuckDB's SQL, with the names and Spark's types of its columns.
-
-    `unique`: columns that are unique in it, if that is known.
-    """
+class WrittenQuery:
+    """A query in DuckDB's SQL, with the names and Spark's types of its columns."""
 
     sql: str
     names: Sequence[str]
     types: Sequence[T.DataType]
-    unique: frozenset[str] | None = None
-
-    def as_source(self, names: Sequence[str] = ()) -> SourceColumns:
-        return SourceColumns(dict(zip(names or self.names, self.types, strict=True)), None if names else self.unique)
 
 
-def write_query(t: Translator, node: exp.Expr) -> Query:
+def write_query(t: Translator, query: Query) -> WrittenQuery:
     """Translate a query; raises PartNotProvenError after what is not proven was reported."""
     try:
-        if isinstance(node, exp.Subquery):
-            check_arguments(node, frozenset(["this", "alias"]))
-            return write_query(t, node.this)
-        if isinstance(node, exp.SetOperation):
-            return _write_set_operation(t, node)
-        require(isinstance(node, exp.Select), "a query of another form")
-        assert isinstance(node, exp.Select)
-        return _write_select(t, node)
+        if isinstance(query, SetOperation):
+            return _write_set_operation(t, query)
+        require(isinstance(query, Select), "a query of another form")
+        assert isinstance(query, Select)
+        with t.within(query):
+            return _write_select(t, query)
     except NotProvenError as error:
-        t.report(node, str(error))
+        t.report(query.node, str(error))
         raise PartNotProvenError from None
 
 
-def _write_select(t: Translator, node: exp.Select) -> Query:
-    check_arguments(node, _SELECT)
-    _check_order(node)
-    from_, sources = read_sources(t, node, write_query)
-    with t.sources(sources):
-        values = _try_all(t, node)
-    names = [part.alias_or_name.lower() for part in node.selects]
-    distinct = node.args.get("distinct")
+def _write_select(t: Translator, query: Select) -> WrittenQuery:
+    check_arguments(query.node, _SELECT)
+    _check_order(query.node)
+    from_ = write_sources(t, query, write_query)
+    values = _try_all(t, query)
+    names = [output.name.lower() for output in query.outputs]
+    distinct = query.clause("distinct")
     if distinct:
         require(not distinct.args.get("on"), "DISTINCT ON")
         require(all(is_identified(value.type) for value in values.outputs), "DISTINCT of these types")
     columns = ", ".join(f"{value.sql} AS {quote(name)}" for value, name in zip(values.outputs, names, strict=True))
     sql = f"SELECT {'DISTINCT ' if distinct else ''}{columns}{from_}{values.clauses}"
-    return Query(sql, names, [value.type for value in values.outputs], _find_unique(node, sources))
+    return WrittenQuery(sql, names, [value.type for value in values.outputs])
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +71,20 @@ class _Parts:
     clauses: str
 
 
-def _try_all(t: Translator, node: exp.Select) -> _Parts:
+def _try_all(t: Translator, query: Select) -> _Parts:
     """Translate all clauses, so that what is not proven in each is reported."""
     clauses, outputs, failed = list[str](), list[Value](), False
     for write in (_write_where, _write_group, _write_having):
         try:
-            clauses.append(write(t, node))
+            clauses.append(write(t, query.node))
         except PartNotProvenError:
             failed = True
         except NotProvenError as error:
-            t.report(node, str(error))
+            t.report(query.node, str(error))
             failed = True
-    for part in node.selects:
+    for output in query.outputs:
         try:
-            outputs.append(t.value(part.unalias()))
+            outputs.append(t.value(output.value))
         except PartNotProvenError:
             failed = True
     if failed:
@@ -138,33 +129,16 @@ def _check_order(node: exp.Expr) -> None:
     require(all(isinstance(part.this, exp.Column) for part in parts), "ORDER BY something else than a column")
 
 
-def _find_unique(node: exp.Select, sources: dict[str, SourceColumns]) -> frozenset[str] | None:
-    outputs = {part.unalias().sql(): part.alias_or_name.lower() for part in node.selects}
-    if node.args.get("distinct"):
-        return frozenset(outputs.values())
-    if node.args.get("group"):
-        wanted = [part.sql() for part in node.args["group"].expressions]
-    elif len(sources) == 1 and not node.args.get("joins"):
-        [(name, source)] = sources.items()
-        wanted = [f"{name}.{column}" for column in source.unique or ()]
-    else:
-        return None
-    return frozenset(outputs[part] for part in wanted) if wanted and all(part in outputs for part in wanted) else None
-
-
-def _write_set_operation(t: Translator, node: exp.SetOperation) -> Query:
-    check_arguments(node, _SET_OPERATION)
-    _check_order(node)
-    left, right = write_query(t, node.left), write_query(t, node.right)
+def _write_set_operation(t: Translator, query: SetOperation) -> WrittenQuery:
+    check_arguments(query.node, _SET_OPERATION)
+    _check_order(query.node)
+    left, right = write_query(t, query.left), write_query(t, query.right)
     types = [_common(one, other) for one, other in zip(left.types, right.types, strict=True)]
-    is_distinct = bool(node.args.get("distinct"))
-    require(
-        not (is_distinct or not isinstance(node, exp.Union)) or all(is_identified(of) for of in types),
-        "rows of these types are compared",
-    )
-    word = f"{_WORDS[type(node)]}{'' if is_distinct else ' ALL'}"
+    is_comparable = all(is_identified(of) for of in types)
+    require(is_comparable or not query.compares_rows, "rows of these types are compared")
+    word = f"{_WORDS[type(query.node)]}{'' if query.is_distinct else ' ALL'}"
     sql = f"({_widen(left, types)}) {word} ({_widen(right, types)})"
-    return Query(sql, left.names, types, frozenset(left.names) if is_distinct else None)
+    return WrittenQuery(sql, left.names, types)
 
 
 def _common(one: T.DataType, other: T.DataType) -> T.DataType:
@@ -175,7 +149,7 @@ def _common(one: T.DataType, other: T.DataType) -> T.DataType:
     return other if isinstance(other, UnorderedArrayType) else found
 
 
-def _widen(query: Query, types: Sequence[T.DataType]) -> str:
+def _widen(query: WrittenQuery, types: Sequence[T.DataType]) -> str:
     if [duckdb_type(of) for of in query.types] == [duckdb_type(of) for of in types]:
         return query.sql
     names = [f'"c{number}"' for number in range(len(types))]
@@ -186,10 +160,17 @@ def _widen(query: Query, types: Sequence[T.DataType]) -> str:
     return f'SELECT {columns} FROM ({query.sql}) AS "#branch" ({", ".join(names)})'  # noqa: S608
 
 
+def _write_nested(t: Translator, node: exp.Expr) -> WrittenQuery:
+    query = query_of(node)
+    require(query, "a query of another form")
+    assert query is not None
+    return write_query(t, query)
+
+
 @proven(exp.Subquery, "this", "alias")
 def write_scalar(t: Translator, node: exp.Subquery) -> Value:
     """A subquery of one value; both engines have an error for several rows."""
-    query = write_query(t, node.this)
+    query = _write_nested(t, node)
     require(len(query.types) == 1, "of several columns")
     return Value(f"({query.sql})", query.types[0])
 
@@ -197,7 +178,7 @@ def write_scalar(t: Translator, node: exp.Subquery) -> Value:
 @proven(exp.Exists, "this")
 def write_exists(t: Translator, node: exp.Exists) -> Value:
     """EXISTS."""
-    return Value(f"(EXISTS ({write_query(t, node.this).sql}))", BOOLEAN)
+    return Value(f"(EXISTS ({_write_nested(t, node.this).sql}))", BOOLEAN)
 
 
 @proven(exp.In, "this", "expressions", "query")
@@ -205,6 +186,6 @@ def write_in_query(t: Translator, node: exp.In) -> Value:
     """`x IN (SELECT ...)`, both of one type, or `x IN (...)`."""
     if not node.args.get("query"):
         return write_in(t, node)
-    query, value = write_query(t, node.args["query"]), t.value(node.this)
+    query, value = _write_nested(t, node.args["query"]), t.value(node.this)
     require([value.type] == list(query.types) and is_orderable(value.type), "of two types")
     return Value(f"({value.sql} IN ({query.sql}))", BOOLEAN)

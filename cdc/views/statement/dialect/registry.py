@@ -9,14 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlglot import exp
-
 from cdc.views.statement.dialect.values import Value
+from cdc.views.statement.entrance.kinds import Kind
 
 if TYPE_CHECKING:
     from cdc.views.statement.dialect.translator import Translator
 
-Kind = type[exp.Expr] | str
 Writer = Callable[["Translator", Any], Value]
 """Writes an expression; raises NotProvenError for arguments that the proof does not cover."""
 AggregateWriter = Callable[["Translator", Any, str], Value]
@@ -33,12 +31,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class AggregateEntry:
-    """The entry of an aggregate. `is_filtered`: does it take a FILTER? `is_windowed`: does it take OVER?"""
+    """As `Entry`, of an aggregate, which takes a FILTER and OVER."""
 
     write: AggregateWriter
     arguments: frozenset[str]
-    is_filtered: bool = True
-    is_windowed: bool = True
 
 
 PROVEN: dict[Kind, Entry] = {}
@@ -55,28 +51,11 @@ def proven(kind: Kind, *arguments: str) -> Callable[[Writer], Writer]:
     return enter
 
 
-def proven_aggregate(
-    kind: Kind, *arguments: str, is_filtered: bool = True, is_windowed: bool = True
-) -> Callable[[AggregateWriter], AggregateWriter]:
+def proven_aggregate(kind: Kind, *arguments: str) -> Callable[[AggregateWriter], AggregateWriter]:
     """Put an aggregate on the list."""
 
     def enter(write: AggregateWriter) -> AggregateWriter:
-        names = frozenset(arguments or ("this", "expressions"))
-        AGGREGATES[kind] = AggregateEntry(write, names, is_filtered, is_windowed)
+        AGGREGATES[kind] = AggregateEntry(write, frozenset(arguments or ("this", "expressions")))
         return write
 
     return enter
-
-
-def kind_of(node: exp.Expr) -> Kind:
-    """The kind under which an expression is listed."""
-    return node.name.lower() if isinstance(node, exp.Anonymous) else type(node)
-
-
-def name_of(node: exp.Expr) -> str:
-    """The name of an expression for the user: of a function, its SQL name."""
-    if isinstance(node, exp.Anonymous):
-        return node.name.lower()
-    if isinstance(node, exp.Func) and type(node).sql_names():
-        return type(node).sql_name().lower()
-    return type(node).__name__.lower()

@@ -2,16 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from pyspark.sql import types as T
+from sqlglot import exp
 
-from cdc.core.table import TableName
+from cdc.columns.types.spark_types import to_column
+from cdc.core.table import Table, TableName
+from cdc.views.plan import DerivedColumn
 
 # each module puts its expressions on the list
 from cdc.views.statement.dialect import (
     aggregates,
     arithmetic,
     arrays,
+    calls,
     casts,
     comparisons,
     conditionals,
@@ -22,18 +27,19 @@ from cdc.views.statement.dialect import (
     windows,
 )
 from cdc.views.statement.dialect.queries import write_query
-from cdc.views.statement.dialect.registry import name_of
 from cdc.views.statement.dialect.translator import Translator
 from cdc.views.statement.dialect.types import NOTHING
 from cdc.views.statement.dialect.values import PartNotProvenError, Unproven
-from cdc.views.statement.read_columns import list_read_columns
+from cdc.views.statement.entrance.kinds import name_of
 from cdc.views.statement.statement import Statement
+from cdc.views.statement.tree.build import build_tree
 
-__all__ = ["DuckStatement", "find_unproven", "write_statement"]
+__all__ = ["TABLE", "DuckStatement", "compute_in_duckdb", "write_statement"]
 _MODULES = (
     aggregates,
     arithmetic,
     arrays,
+    calls,
     casts,
     comparisons,
     conditionals,
@@ -56,25 +62,38 @@ class DuckStatement:
     types: Sequence[T.DataType]
 
 
-def find_unproven(statement: Statement) -> list[Unproven]:
-    """The expressions that are not proven to mean the same in DuckDB; if there are none, it may evaluate them."""
-    names = {name: str(name) for name in statement.tables}
-    found = write_statement(statement, names)
-    return found if isinstance(found, list) else []
-
-
 def write_statement(statement: Statement, names: Mapping[TableName, str]) -> DuckStatement | list[Unproven]:
     """The statement over tables of these names in DuckDB, or what in it is not proven."""
     if statement.admission.opaque:
         return [Unproven(each.name, each.line, each.column, each.why) for each in statement.admission.opaque]
-    translator = Translator(statement.tables, names, list_read_columns(statement))
+    translator, root = Translator(statement, names), statement.tree.root
     try:
-        query = write_query(translator, statement.tree)
+        query = write_query(translator, root)
     except PartNotProvenError:
         assert translator.unproven
-        return translator.unproven
+        return [*translator.unproven]
     except RecursionError:
-        return [Unproven(name_of(statement.tree), 0, 0, "it is nested too deep")]
+        return [Unproven(name_of(root.node), 0, 0, "it is nested too deep")]
     if NOTHING in query.types:
-        translator.report(statement.tree, "a column of no type")
-    return translator.unproven or DuckStatement(query.sql, query.types)
+        translator.report(root.node, "a column of no type")
+    return [*translator.unproven] or DuckStatement(query.sql, query.types)
+
+
+TABLE: Final = "t"
+"""The name of the rows from which a computed column is computed."""
+
+
+def compute_in_duckdb(table: Table, name: str, value: exp.Expr) -> DerivedColumn | None:
+    """An expression over a table's columns as a computed column; None if it is not proven."""
+    # a statement like others, so that nothing is proven twice, in two ways
+    own = value.copy()
+    for named in own.find_all(exp.Column):
+        named.set("table", exp.to_identifier(TABLE))
+    query = exp.Select(expressions=[exp.alias_(own, "v")]).from_(exp.table_(TABLE))
+    tree = build_tree(query, lambda _: table)
+    written = write_statement(Statement("", tree, {table.name: table}, (), ()), {table.name: TABLE})
+    if not isinstance(written, DuckStatement):
+        return None
+    column, names = to_column(name, written.types[0]), {each.name for each in value.find_all(exp.Column)}
+    inputs = tuple(each for each in table.column_names if each in names)
+    return DerivedColumn(column, inputs, written.sql) if column else None

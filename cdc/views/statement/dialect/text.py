@@ -6,8 +6,8 @@ from cdc.views.statement.dialect.casts import cast
 from cdc.views.statement.dialect.literals import text_of, whole_number
 from cdc.views.statement.dialect.registry import proven
 from cdc.views.statement.dialect.translator import Translator
-from cdc.views.statement.dialect.types import BOOLEAN, BYTES, INTEGER, TEXT
-from cdc.views.statement.dialect.values import Value, fail_when, require, text_literal
+from cdc.views.statement.dialect.types import BYTES, INTEGER, TEXT
+from cdc.views.statement.dialect.values import Value, require, text_literal
 
 
 def _text(t: Translator, node: exp.Expr) -> Value:
@@ -43,14 +43,6 @@ def write_concat_with_separator(t: Translator, node: exp.ConcatWs) -> Value:
     return Value(f"concat_ws({', '.join(_text(t, part).sql for part in node.expressions)})", TEXT)
 
 
-@proven(exp.Upper, "this")
-@proven(exp.Lower, "this")
-def write_case_of_letters(t: Translator, node: exp.Upper | exp.Lower) -> Value:
-    """`upper` and `lower` of ASCII: of other letters (ß, İ, Σ) the engines make different ones."""
-    value, name = _text(t, node.this), "upper" if isinstance(node, exp.Upper) else "lower"
-    return fail_when(f"strlen({value.sql}) > length({value.sql})", Value(f"{name}({value.sql})", TEXT), "not ASCII")
-
-
 @proven(exp.Length, "this", "binary")
 def write_length(t: Translator, node: exp.Length) -> Value:
     """`length`: characters of a text, bytes of a binary."""
@@ -66,14 +58,8 @@ def write_substring(t: Translator, node: exp.Substring) -> Value:
     value, start = _text(t, node.this), whole_number(node.args.get("start"))
     size = whole_number(node.args["length"]) if node.args.get("length") else 2**31 - 1
     if start >= 0:
-        return _part(value, str(max(start, 1)), str(max(size, 0)))
-    # a part that begins before the text is shorter by what lies there
-    first = f"(length({value.sql}) - {-start})"
-    return _part(value, f"(greatest({first}, 0) + 1)", f"greatest({first} + {size} - greatest({first}, 0), 0)")
-
-
-def _part(value: Value, start: str, size: str) -> Value:
-    return Value(f"substring({value.sql}, {start}, {size})", TEXT)
+        return Value(f"substring({value.sql}, {max(start, 1)}, {max(size, 0)})", TEXT)
+    return Value(f"spark_substring_from_end({value.sql}, {-start}, {size})", TEXT)
 
 
 @proven(exp.Left, "this", "expression")
@@ -109,23 +95,6 @@ def write_replace(t: Translator, node: exp.Replace) -> Value:
     return Value(f"replace({_text(t, node.this).sql}, {text_literal(found)}, {other.sql})", TEXT)
 
 
-@proven(exp.StrPosition, "this", "substr")
-def write_position(t: Translator, node: exp.StrPosition) -> Value:
-    """`instr`, `locate`, `position`: from 1, 0 where it is not found."""
-    value, part = _text(t, node.this), _text(t, node.args["substr"])
-    return Value(f"CAST(instr({value.sql}, {part.sql}) AS INTEGER)", INTEGER)
-
-
-@proven(exp.StartsWith, "this", "expression")
-@proven(exp.EndsWith, "this", "expression")
-@proven(exp.Contains, "this", "expression")
-def write_search(t: Translator, node: exp.Func) -> Value:
-    """`startswith`, `endswith`, `contains`."""
-    names = {exp.StartsWith: "starts_with", exp.Contains: "contains"}
-    one, other = _text(t, node.this), _text(t, node.args["expression"])
-    return Value(f"{names.get(type(node), 'ends_with')}({one.sql}, {other.sql})", BOOLEAN)
-
-
 @proven(exp.Repeat, "this", "times")
 def write_repeat(t: Translator, node: exp.Repeat) -> Value:
     """`repeat(x, n)`."""
@@ -139,11 +108,3 @@ def write_pad(t: Translator, node: exp.Pad) -> Value:
     require(fill, "with nothing")
     size, name = max(whole_number(node.expression), 0), "lpad" if node.args.get("is_left") else "rpad"
     return Value(f"{name}({_text(t, node.this).sql}, {size}, {text_literal(fill)})", TEXT)
-
-
-@proven(exp.MD5, "this")
-def write_md5(t: Translator, node: exp.MD5) -> Value:
-    """`md5(x)` of a text or a binary, in hexadecimal."""
-    value = t.value(node.this)
-    require(value.type in (TEXT, BYTES), f"of {value.type.simpleString()}")
-    return Value(f"md5({value.sql})", TEXT)

@@ -16,9 +16,8 @@ def write_start(t: Translator, node: exp.Anonymous) -> Value:
     time, slide_text, offset_text, number = node.expressions
     at, slide, offset = t.value(time), _duration(slide_text), _duration(offset_text)
     require(is_moment(at.type), f"of {at.type.simpleString()}")
-    # the remainder has the dividend's sign
-    into = f"((epoch_us({at.sql}) - {offset}) % {slide} + {slide}) % {slide}"
-    return Value(f"make_timestamp(epoch_us({at.sql}) - {into} - {whole_number(number) * slide})", at.type)
+    start = f"spark_window_start({at.sql}, {slide}, {offset})"
+    return Value(f"make_timestamp({start} - {whole_number(number) * slide})", at.type)
 
 
 @proven(LATER)

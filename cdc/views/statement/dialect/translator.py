@@ -1,8 +1,7 @@
 """Translates the expressions of a statement to DuckDB's SQL, and reports those that are not on the list."""
 
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from pyspark.sql import types as T
@@ -10,11 +9,16 @@ from sqlglot import exp
 
 from cdc.columns.types.spark_types import spark_type
 from cdc.core.table import Table, TableName
-from cdc.views.statement.dialect.places import place_of
+from cdc.views.statement.analysis.demand import list_read_columns
+from cdc.views.statement.analysis.keys import RowIdentity
+from cdc.views.statement.analysis.ties import is_total
 from cdc.views.statement.dialect.precedence import check_precedence
-from cdc.views.statement.dialect.registry import AGGREGATES, PROVEN, AggregateEntry, kind_of, name_of
+from cdc.views.statement.dialect.registry import AGGREGATES, PROVEN
 from cdc.views.statement.dialect.types import BOOLEAN, NOTHING
 from cdc.views.statement.dialect.values import NotProvenError, PartNotProvenError, Unproven, Value, require, retype
+from cdc.views.statement.entrance.kinds import kind_of, name_of, place_of
+from cdc.views.statement.statement import Statement
+from cdc.views.statement.tree.nodes import Select
 
 LONGEST: Final = 20_000
 """Of the SQL of one expression, in characters. Some functions write their argument several times, and what is nested
@@ -23,69 +27,68 @@ GROWTH: Final = 20
 """How often an expression may be longer in DuckDB than in the statement: a list of many literals may be long."""
 
 
-@dataclass(frozen=True, slots=True)
-class SourceColumns:
-    """What a name in FROM gives: its columns' types, and columns that are unique in it; none if that is not known."""
-
-    columns: Mapping[str, T.DataType]
-    unique: frozenset[str] | None
-
-
 class Translator:
-    """Translates the parts of one statement. `unproven` has all that was found so far.
+    """Translates the parts of one statement. `unproven` has all that was found so far, without what is there twice.
 
-    `names`: of the tables in DuckDB. `read`: the columns that these have there.
+    `names`: of the tables in DuckDB. `read`: the columns that these have there. `sources`: of all queries that were
+    read so far, the types of their columns; their names are unique.
     """
 
-    def __init__(
-        self,
-        tables: Mapping[TableName, Table],
-        names: Mapping[TableName, str],
-        read: Mapping[TableName, Collection[str]],
-    ) -> None:
-        self.tables = tables
+    def __init__(self, statement: Statement, names: Mapping[TableName, str]) -> None:
         self.names = names
-        self.read = read
-        self.unproven: list[Unproven] = []
-        self._folded = {str(name).lower(): name for name in tables}
-        self._done: dict[int, Value | None] = {}
-        # names in FROM, of the outermost query first
-        self._sources: list[dict[str, SourceColumns]] = []
+        self.read = list_read_columns(statement)
+        self.sources: dict[str, Mapping[str, T.DataType]] = {}
+        self.unproven: dict[Unproven, None] = {}
+        self._identity = RowIdentity(statement.tree)
+        self._query: Select | None = None
+        # the parts of the expression at hand whose values were asked for
+        self._asked: list[exp.Expr] = []
 
     @contextmanager
-    def sources(self, found: dict[str, SourceColumns]) -> Iterator[None]:
-        """Names in FROM, for the expressions of a query and of those in it."""
-        self._sources.append(found)
+    def within(self, query: Select) -> Iterator[None]:
+        """Translate expressions of this query."""
+        around, self._query = self._query, query
         try:
             yield
         finally:
-            self._sources.pop()
+            self._query = around
 
-    @property
-    def own_sources(self) -> Mapping[str, SourceColumns]:
-        """The names in FROM of the query itself."""
-        return self._sources[-1]
-
-    def find_table(self, written: TableName) -> TableName:
-        """A table by its name in the qualified statement, which has small letters only."""
-        return self._folded[str(written).lower()]
+    def is_total(self, window: exp.Window) -> bool:
+        """Whether a window of the query leaves no two rows that differ side by side."""
+        return self._query is not None and is_total(self._identity, self._query, window)
 
     def type_of_column(self, source: str, name: str) -> T.DataType:
-        for sources in reversed(self._sources):
-            if source in sources:
-                columns = sources[source].columns
-                require(name in columns, f"no column {name}")
-                return columns[name]
-        raise NotProvenError(f"no table {source}")
+        require(source in self.sources, f"no table {source}")
+        require(name in self.sources[source], f"no column {name}")
+        return self.sources[source][name]
 
     def value(self, node: exp.Expr) -> Value:
         """Translate an expression; raises PartNotProvenError after it was reported."""
-        if id(node) not in self._done:
-            self._done[id(node)] = self._try(node)
-        found = self._done[id(node)]
-        if found is None:
-            raise PartNotProvenError
-        return found
+        # what its writer asks for is noted, so that a failure reports each other part once, not those again
+        self._asked.append(node)
+        around, self._asked = self._asked, list[exp.Expr]()
+        asked = self._asked
+        try:
+            return _check_length(node, self._write(node))
+        except NotProvenError as error:
+            self.report(node, str(error))
+        except PartNotProvenError:
+            pass
+        except (LookupError, AttributeError, TypeError, ValueError, AssertionError, StopIteration):
+            # more arguments than its proof has seen, or fewer: Spark says what it thinks of them
+            self.report(node, "with arguments that nobody has tried")
+        finally:
+            self._asked = around
+        self._report_others(node, asked)
+        raise PartNotProvenError
+
+    def _report_others(self, node: exp.Expr, asked: Sequence[exp.Expr]) -> None:
+        """Report what the other parts of an expression have, too."""
+        for part in node.iter_expressions():
+            is_new = all(part is not each for each in asked)
+            if is_new and kind_of(part) in PROVEN.keys() | AGGREGATES.keys():
+                with suppress(PartNotProvenError):
+                    self.value(part)
 
     def condition(self, node: exp.Expr) -> str:
         """Translate a condition."""
@@ -101,29 +104,12 @@ class Translator:
 
     def report(self, node: exp.Expr, why: str) -> None:
         place = place_of(node)
-        self.unproven.append(Unproven(name_of(node), place.line, place.column, why))
-
-    def _try(self, node: exp.Expr) -> Value | None:
-        try:
-            return _check_length(node, self._write(node))
-        except NotProvenError as error:
-            self.report(node, str(error))
-        except PartNotProvenError:
-            pass
-        except (LookupError, AttributeError, TypeError, ValueError, AssertionError, StopIteration):
-            # more arguments than its proof has seen, or fewer: Spark says what it thinks of them
-            self.report(node, "with arguments that nobody has tried")
-        # report what its other parts have, too
-        for part in node.iter_expressions():
-            if id(part) not in self._done and kind_of(part) in PROVEN.keys() | AGGREGATES.keys():
-                self._done[id(part)] = self._try(part)
-        return None
+        self.unproven[Unproven(name_of(node), place.line, place.column, why)] = None
 
     def _write(self, node: exp.Expr) -> Value:
         kind = kind_of(node)
         check_precedence(node)
-        entry: AggregateEntry | None = AGGREGATES.get(kind)
-        if entry:
+        if kind in AGGREGATES:
             return self.aggregate(node, "")
         require(kind in PROVEN, "not on the list of what is proven to mean the same in DuckDB")
         check_arguments(node, PROVEN[kind].arguments)

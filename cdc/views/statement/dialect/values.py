@@ -1,10 +1,11 @@
 """What an expression becomes in DuckDB, and what is said of one that must not go there."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pyspark.sql import types as T
 
-from cdc.views.statement.dialect.types import BYTES, NOTHING, TEXT, UnorderedArrayType, common_type, duckdb_type
+from cdc.views.statement.dialect.types import NOTHING, UnorderedArrayType, common_type, duckdb_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +59,15 @@ def unify(*values: Value) -> list[Value]:
     return [retype(value, common) for value in values]
 
 
-def fail_when(condition: str, value: Value, why: str) -> Value:
-    """The value, but an error where the condition holds: there Spark has one, too, or is to be asked.
+def bound(name: str, value: Value) -> Value:
+    """A value by its name in what `bind` writes."""
+    return replace(value, sql=f"v.{name}")
 
-    A failing cast is the error: `error()` counts as volatile, and DuckDB then matches no GROUP BY with its column.
-    """
-    fails = f"CAST('{why}' AS {duckdb_type(value.type)})"
-    if value.type in (TEXT, BYTES):
-        fails = f"CAST(CAST('{why}' AS INTEGER) AS VARCHAR)" + ("::BLOB" if value.type == BYTES else "")
-    return replace(value, sql=f"(CASE WHEN {condition} THEN {fails} ELSE {value.sql} END)")
+
+def bind(values: Mapping[str, Value], body: str) -> str:
+    """Give names to values that a body has more than once, `v.x`; as in `spark.sql`, their own SQL is there once."""
+    fields = ", ".join(f"'{name}': {value.sql}" for name, value in values.items())
+    return f"list_transform([{{{fields}}}], lambda v: {body})[1]"
 
 
 def text_literal(text: str) -> str:

@@ -1,15 +1,14 @@
 """Window functions. Where rows tie, a result that depends on their order is not certain in either engine."""
 
-from collections.abc import Sequence
-
 from sqlglot import exp
 
 from cdc.views.statement.dialect.aggregates import filter_of
 from cdc.views.statement.dialect.literals import whole_number
-from cdc.views.statement.dialect.registry import AGGREGATES, kind_of, proven
+from cdc.views.statement.dialect.registry import AGGREGATES, proven
 from cdc.views.statement.dialect.translator import Translator, check_arguments
 from cdc.views.statement.dialect.types import INTEGER, NOTHING, UnorderedArrayType, is_identified, is_orderable
 from cdc.views.statement.dialect.values import Value, require, retype
+from cdc.views.statement.entrance.kinds import kind_of
 
 _RANKS: dict[type[exp.Expr], str] = {exp.Rank: "rank", exp.DenseRank: "dense_rank", exp.RowNumber: "row_number"}
 _VALUES: dict[type[exp.Expr], str] = {
@@ -33,7 +32,7 @@ def write_window(t: Translator, node: exp.Window) -> Value:
     by_place = type(node.this) in (exp.RowNumber, *_VALUES) or (
         spec is not None and spec.args["kind"].upper() == "ROWS"
     )
-    require(not by_place or _is_total(t, node, order), "rows may tie: its ORDER BY has not the keys of all tables")
+    require(not by_place or t.is_total(node), "rows may tie: its ORDER BY has not the keys of all tables")
     return _write_function(t, node.this, f" OVER ({' '.join(parts)})", bool(order))
 
 
@@ -70,25 +69,11 @@ def _write_bound(kind: str, bound: object, side: object) -> str:
     return f"{whole_number(bound)} {side}".upper()
 
 
-def _is_total(t: Translator, node: exp.Window, order: Sequence[exp.Expr]) -> bool:
-    """Do the columns of a window tell each row of the query from the others?"""
-    keys = [*(node.args.get("partition_by") or []), *(part.this for part in order)]
-    query = node.parent_select
-    group = query.args.get("group") if query else None
-    if group:
-        return {part.sql() for part in group.expressions} <= {key.sql() for key in keys}
-    columns = {(key.table, key.name.lower()) for key in keys if isinstance(key, exp.Column)}
-    sources = t.own_sources.items()
-    return all(source.unique and {(name, c) for c in source.unique} <= columns for name, source in sources)
-
-
 def _write_function(t: Translator, node: exp.Expr, over: str, is_ordered: bool) -> Value:
     before = ""
     if isinstance(node, exp.Filter):
         before, node = filter_of(t, node), node.this
-    entry = AGGREGATES.get(kind_of(node))
-    if entry:
-        require(entry.is_windowed and (entry.is_filtered or not before), "OVER of it")
+    if kind_of(node) in AGGREGATES:
         return t.aggregate(node, before + over)
     require(is_ordered and not before, "OVER of it, without an order or with a FILTER")
     if type(node) in _RANKS:

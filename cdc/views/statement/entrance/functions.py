@@ -13,7 +13,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from cdc.views.statement.dialect.registry import Kind, kind_of
+from cdc.views.statement.entrance.kinds import Kind, classes, kind_of
 
 _BY_CHANCE: Final = "it gives another value at every evaluation"
 BY_TIME: Final = "it depends on when the view is computed"
@@ -23,17 +23,13 @@ _BY_SESSION: Final = "it depends on the session"
 _OUTSIDE: Final = "it calls what is outside of SQL"
 
 
-def _classes(names: str) -> frozenset[type[exp.Expr]]:
-    return frozenset(getattr(exp, name) for name in names.split())
-
-
 def _names(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
 REFUSED: Final[dict[Kind, str]] = {
     **dict.fromkeys(
-        _classes("""
+        classes("""
     AIAgg AIClassify AIEmbed AIForecast AIGenerate AISimilarity AISummarizeAgg Encrypt EncryptRaw GenerateBool
     GenerateDouble GenerateEmbedding GenerateInt GenerateTable GenerateText Generator MLForecast MLTranslate Normal
     Predict Rand Randn Randstr Shuffle Uniform Uuid Zipf
@@ -41,20 +37,20 @@ REFUSED: Final[dict[Kind, str]] = {
         _BY_CHANCE,
     ),
     **dict.fromkeys(
-        _classes("""
+        classes("""
     CurrentDate CurrentDatetime CurrentTime CurrentTimestamp CurrentTimestampLTZ Localtime Localtimestamp
     Systimestamp UtcDate UtcTime UtcTimestamp
 """),
         BY_TIME,
     ),
     **dict.fromkeys(
-        _classes("""
+        classes("""
     DynamicIdentifier Host NetFunc NextValueFor OpenJSON ReadCSV ReadParquet Secret Seq1 Seq2 Seq4 Seq8 ToFile
 """),
         _BY_PLACE,
     ),
     **dict.fromkeys(
-        _classes("""
+        classes("""
     CurrentAccount CurrentAccountName CurrentAvailableRoles CurrentCatalog CurrentClient CurrentDatabase
     CurrentIpAddress CurrentOrganizationName CurrentOrganizationUser CurrentRegion CurrentRole CurrentRoleType
     CurrentSchema CurrentSchemas CurrentSecondaryRoles CurrentSession CurrentStatement CurrentTimezone
@@ -63,7 +59,7 @@ REFUSED: Final[dict[Kind, str]] = {
         _BY_SESSION,
     ),
     **dict.fromkeys(
-        _classes("""
+        classes("""
     AnyValue ApproxPercentileAccumulate ApproxPercentileCombine ApproxPercentileEstimate ApproxQuantile
     ApproxQuantiles ApproxTopK ApproxTopKAccumulate ApproxTopKCombine ApproxTopKEstimate ApproxTopSum ArrayConcatAgg
     ArrayFirst ArrayLast ArrayUnionAgg First HashAgg JSONArrayAgg JSONBObjectAgg JSONObjectAgg Last Minhash
@@ -114,7 +110,7 @@ REFUSED: Final[dict[Kind, str]] = {
     ),
 }
 """Why each is refused."""
-PURE_CLASSES: Final = _classes("""
+PURE_CLASSES: Final = classes("""
     Abs Acos Acosh AddMonths And ApproxDistinct ArgMax ArgMin Array ArrayAgg ArrayAppend ArrayCompact ArrayContains
     ArrayDistinct ArrayExcept ArrayFilter ArrayInsert ArrayIntersect ArrayMax ArrayMin ArrayPosition ArrayPrepend
     ArrayRemove ArraySize ArraySlice ArraySort ArrayToString ArrayUniqueAgg ArraysZip Ascii Asin Asinh Atan Atan2
@@ -137,7 +133,7 @@ PURE_CLASSES: Final = _classes("""
     Translate Trim TryCast TsOrDsAdd TsOrDsToDate Typeof Unhex UnixDate UnixMicros UnixMillis UnixSeconds UnixToStr
     Upper VarMap Variance VariancePop WeekOfYear WidthBucket Xor Year _ExplodeOuter
 """)
-OPAQUE_CLASSES: Final = _classes("""
+OPAQUE_CLASSES: Final = classes("""
     Agg AggFunc Anonymous AnonymousAggFunc Apply ApproximateSimilarity ArrayAll ArrayAny ArrayConcat
     ArrayConstructCompact ArrayContainedBy ArrayContainsAll ArrayOverlaps ArrayRemoveAt ArrayReverse ArraySum
     Base64DecodeBinary Base64DecodeString Base64Encode Booland Boolnot Boolor BoolxorAgg ByteLength CheckJson

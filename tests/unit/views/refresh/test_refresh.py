@@ -16,9 +16,9 @@ from cdc.views.refresh.evaluate import Evaluator
 from cdc.views.refresh.needed import find_needed_rows
 from cdc.views.refresh.rows import matching
 from cdc.views.refresh.touched import find_touched_keys
-from cdc.views.statement.analysis import plan_view
-from cdc.views.statement.dialect.statements import DuckStatement, write_statement
+from cdc.views.statement.dialect.statements import DuckStatement, compute_in_duckdb, write_statement
 from cdc.views.statement.parsing import parse_statement
+from cdc.views.statement.planning import plan_view
 from tests.support.examples import scaled
 
 Record = dict[str, object]
@@ -194,7 +194,7 @@ def random_row(of: Table, key: int, random: Random) -> Record:
 @pytest.mark.parametrize(("sql", "key"), CASES.values(), ids=CASES)
 def test_a_view_equals_its_statement(sql: str, key: list[str]) -> None:
     statement = parse_statement("v", sql, TABLES)
-    plan, evaluator = plan_view(statement, key), Evaluator()
+    plan, evaluator = plan_view(statement, key, compute_in_duckdb), Evaluator()
     assert not plan.whole
     written = write_statement(statement, {name: name.table for name in TABLES})
     assert isinstance(written, DuckStatement), written
@@ -259,7 +259,7 @@ WHOLE = {
 
 @pytest.mark.parametrize(("sql", "key"), WHOLE.values(), ids=WHOLE)
 def test_some_changes_touch_every_row(sql: str, key: list[str]) -> None:
-    assert plan_view(parse_statement("v", sql, TABLES), key).whole
+    assert plan_view(parse_statement("v", sql, TABLES), key, compute_in_duckdb).whole
 
 
 def whole(evaluator: Evaluator, query: str, state: Mapping[TableName, MemoryTable]) -> pa.Table:

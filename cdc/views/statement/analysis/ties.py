@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from sqlglot import exp
-from sqlglot.optimizer.scope import Scope
 
+from cdc.views.statement.analysis.keys import RowIdentity
 from cdc.views.statement.entrance.admission import Refused, refuse
-from cdc.views.statement.entrance.determined import RowIdentity
-from cdc.views.statement.lineage import Lineage
+from cdc.views.statement.tree.nodes import Select, Tree
+from cdc.views.statement.tree.writing import text_of
 
 _BY_PLACE: Final = (
     exp.RowNumber,
@@ -32,25 +32,23 @@ _JOINED: Final = "rows come in no order: sort by the value, as in WITHIN GROUP (
 _COMPARED: Final = "a comparison of one's own may leave elements in no order: sort_array has an order for all"
 
 
-def find_ties(identity: RowIdentity, lineage: Lineage) -> Iterator[Refused]:
+def find_ties(tree: Tree) -> Iterator[Refused]:
     """The expressions whose value depends on which of several rows comes first, though no order decides that."""
-    for scope in lineage.scopes:
-        query = scope.expression
-        if isinstance(query, exp.Select):
-            own = [node for node in query.walk(bfs=False) if node.parent_select is query]
-            for node in own:
-                if (why := _explain(identity, scope, node)) is not None:
-                    yield refuse(node.this if isinstance(node, exp.Window) else node, "", why)
+    identity = RowIdentity(tree)
+    for query in tree.selects:
+        for node in query.node.walk(bfs=False):
+            if (why := _explain(identity, query, node)) is not None:
+                yield refuse(node.this if isinstance(node, exp.Window) else node, "", why)
 
 
-def _explain(identity: RowIdentity, scope: Scope, node: exp.Expr) -> str | None:
+def _explain(identity: RowIdentity, query: Select, node: exp.Expr) -> str | None:
     match node:
         case exp.Window():
-            return None if not _goes_by_place(node) or is_total(identity, scope, node) else _ORDER
+            return None if not _goes_by_place(node) or is_total(identity, query, node) else _ORDER
         case exp.Limit() | exp.Offset():
-            return None if _is_cut_certain(identity, scope) else _ORDER
+            return None if _is_cut_certain(identity, query) else _ORDER
         case exp.ArgMax() | exp.ArgMin():
-            return None if _is_extreme_certain(identity, scope, node) else _EXTREME
+            return None if _is_extreme_certain(identity, query, node) else _EXTREME
         case exp.GroupConcat():
             return None if _is_sorted_by_value(node) else _JOINED
         case exp.ArraySort():
@@ -67,13 +65,12 @@ def _goes_by_place(window: exp.Window) -> bool:
     return isinstance(function, _BY_PLACE) or kind not in ("", "RANGE")
 
 
-def is_total(identity: RowIdentity, scope: Scope, window: exp.Window) -> bool:
+def is_total(identity: RowIdentity, query: Select, window: exp.Window) -> bool:
     """Whether a window's order leaves no two rows that differ side by side."""
-    query = scope.expression
     name = window.args.get("alias")
-    named = [each for each in query.args.get("windows") or [] if name and each.name.lower() == name.name.lower()]
+    named = [each for each in query.list("windows") if name and each.name.lower() == name.name.lower()]
     keys = [key for each in (window, *named) for key in _keys(each)]
-    return bool(keys) and identity.decides(scope, keys)
+    return bool(keys) and identity.decides(query, keys)
 
 
 def _keys(window: exp.Expr) -> Iterator[exp.Expr]:
@@ -87,16 +84,14 @@ def _ordered(node: exp.Expr) -> Iterator[exp.Expr]:
         yield part.this
 
 
-def _is_cut_certain(identity: RowIdentity, scope: Scope) -> bool:
-    query = scope.expression
-    assert isinstance(query, exp.Select)
-    outputs = {part.alias_or_name: part.unalias() for part in query.selects}
-    keys = [_output(outputs, key) for key in _ordered(query)]
-    texts = {key.sql(dialect="spark") for key in keys}
-    if all(part.sql(dialect="spark") in texts for part in outputs.values()):
+def _is_cut_certain(identity: RowIdentity, query: Select) -> bool:
+    outputs = {output.name: output.value for output in query.outputs}
+    keys = [_output(outputs, key) for key in _ordered(query.node)]
+    texts = {text_of(key) for key in keys}
+    if all(text_of(value) in texts for value in outputs.values()):
         return True
-    is_grouped = query.args.get("group") or not query.find(exp.AggFunc)
-    return bool(is_grouped) and not query.args.get("distinct") and identity.decides(scope, keys)
+    is_grouped = query.clause("group") or not query.node.find(exp.AggFunc)
+    return bool(is_grouped) and not query.clause("distinct") and identity.decides(query, keys)
 
 
 def _output(outputs: dict[str, exp.Expr], key: exp.Expr) -> exp.Expr:
@@ -109,26 +104,22 @@ def _output(outputs: dict[str, exp.Expr], key: exp.Expr) -> exp.Expr:
     return key
 
 
-def _is_extreme_certain(identity: RowIdentity, scope: Scope, node: exp.Expr) -> bool:
-    group = scope.expression.args.get("group")
+def _is_extreme_certain(identity: RowIdentity, query: Select, node: exp.Expr) -> bool:
+    group = query.clause("group")
     around: Sequence[exp.Expr] = group.expressions if group else []
     window = node.find_ancestor(exp.Window, exp.Select)
     if isinstance(window, exp.Window):
         around = window.args.get("partition_by") or []
     known = [*around, node.expression]
-    return identity.decides_value(scope, known, node.this) or node.this.sql(dialect="spark") in {
-        each.sql(dialect="spark") for each in known
-    }
+    return identity.decides_value(query, known, node.this) or text_of(node.this) in map(text_of, known)
 
 
 def _is_sorted_by_value(node: exp.Expr) -> bool:
     inner = node.this
     if isinstance(inner, exp.Order):
         value = inner.this.expressions[0] if isinstance(inner.this, exp.Distinct) else inner.this
-        return any(part.this.sql(dialect="spark") == value.sql(dialect="spark") for part in inner.expressions)
+        return any(text_of(part.this) == text_of(value) for part in inner.expressions)
     within = node.parent
     order = within.expression if isinstance(within, exp.WithinGroup) else None
     value = inner.expressions[0] if isinstance(inner, exp.Distinct) else inner
-    return order is not None and any(
-        part.this.sql(dialect="spark") == value.sql(dialect="spark") for part in order.expressions
-    )
+    return order is not None and any(text_of(part.this) == text_of(value) for part in order.expressions)

@@ -6,42 +6,39 @@ cast in the statement (Spark's optimizer rule SpecialDatetimeValues). Such a tex
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import types as T
 from sqlglot import exp
-from sqlglot.optimizer.scope import Scope
 
 from cdc.columns.types.spark_types import spark_type
 from cdc.views.statement.entrance.admission import Refused, refuse
 from cdc.views.statement.entrance.functions import BY_TIME
-from cdc.views.statement.lineage import Lineage
+from cdc.views.statement.tree.nodes import Derived, Scan, Tree, list_values
 
 _SPECIAL: Final = re.compile(r"\s*(now|today|tomorrow|yesterday)(\s+\S+)?\s*", re.IGNORECASE)
 _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.In, exp.Between, exp.Like)
 _TEXTS: Final = (exp.Upper, exp.Lower, exp.Trim, exp.Concat, exp.DPipe, exp.Substring)
 
 
-def find_special_texts(lineage: Lineage) -> Iterator[Refused]:
+def find_special_texts(tree: Tree) -> Iterator[Refused]:
     """The texts that may mean another time whenever the view is computed."""
-    for scope in lineage.scopes:
-        texts = _Texts(lineage, scope)
-        for literal in scope.find_all(exp.Literal):
+    texts = _Texts(tree)
+    for query in tree.queries:
+        for literal in query.node.find_all(exp.Literal):
             if literal.is_string and _SPECIAL.fullmatch(literal.name) and not texts.meets_texts(literal):
                 yield refuse(literal, literal.name, BY_TIME)
-        for cast in scope.find_all(exp.Cast):
+        for cast in query.node.find_all(exp.Cast):
             # a text that is put together is a constant to Spark, too
             if isinstance(cast.this, _TEXTS) and not cast.find(exp.Column) and not texts.is_text(cast):
                 yield refuse(cast, "", BY_TIME)
 
 
-@dataclass(frozen=True, slots=True)
 class _Texts:
-    """Which parts of a scope are texts."""
+    """Which values are texts."""
 
-    lineage: Lineage
-    scope: Scope
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
 
     def meets_texts(self, value: exp.Expr) -> bool:
         """Whether a text is compared with texts only, and stands for one where it is a result."""
@@ -83,6 +80,11 @@ class _Texts:
         return all(self.is_text(each) for each in results if each is not None)
 
     def _is_text_column(self, column: exp.Column) -> bool:
-        sources = self.lineage.resolve(self.scope, column)
-        types = [spark_type(self.lineage.derived.column(*source)) for source in sources]
-        return bool(types) and all(isinstance(each, T.StringType) for each in types)
+        match self._tree.sources.get(column.table):
+            case Scan(table=table):
+                types = [spark_type(each) for each in table.columns if each.name.lower() == column.name.lower()]
+                return bool(types) and all(isinstance(each, T.StringType) for each in types)
+            case Derived(query=query):
+                values = [*list_values(query, column.name)]
+                return bool(values) and all(map(self.is_text, values))
+        return False

@@ -5,35 +5,41 @@ from dataclasses import replace
 
 from cdc.core.table import TableName
 from cdc.views.plan import Anchor, AnchorGroup, DerivedColumn, Link, Route, ViewPlan
-from cdc.views.statement.equalities import are_comparable, find_equated, find_links
-from cdc.views.statement.lineage import BaseColumn, Lineage, Sources
-from cdc.views.statement.read_columns import list_read_columns
+from cdc.views.statement.analysis.computed_columns import ComputeIn
+from cdc.views.statement.analysis.demand import list_read_columns
+from cdc.views.statement.analysis.equivalences import are_comparable, find_equated, find_links
+from cdc.views.statement.analysis.provenance import BaseColumn, Provenance, Sources
 from cdc.views.statement.statement import Statement
 
 
-def plan_view(statement: Statement, key: Sequence[str]) -> ViewPlan:
-    """Plan how changes of the statement's tables reach a view with this key."""
+def plan_view(statement: Statement, key: Sequence[str], compute: ComputeIn) -> ViewPlan:
+    """Plan how changes of the statement's tables reach a view with this key.
+
+    `compute`: asked last, for the expressions by which rows would be found.
+    """
     if statement.admission.opaque:
         return _plan_whole(statement)
-    lineage, links = _trace(statement)
-    uses = {use.alias: use for use in statement.uses.values()}
-    groups = _group_anchors(lineage, key)
+    provenance, links = _trace(statement, compute)
+    uses = {use.alias: use for use in statement.tree.uses}
+    groups = _group_anchors(provenance, key)
     ways = {group: _find_way(links, group) for group in groups}
     # rows of a key are found only if links lead from it to every use
     complete = {group: way for group, way in ways.items() if _reached(group, way) == uses.keys()}
     routes = _find_routes(links, complete)
     reached = [_reached(group, way) for group, way in ways.items()]
-    whole = _explain_whole(reached, uses.keys() - routes.keys())
+    # what no route leads from touches all rows: slow, and always right
+    whole = _explain_whole(reached, [alias for alias in uses if alias not in routes])
     plan = ViewPlan(uses, list_read_columns(statement), {}, routes, complete, whole)
-    return replace(plan, derived=_select_derived(plan, lineage.derived.found))
+    return replace(plan, derived=_select_derived(plan, provenance.computed.found))
 
 
 def _plan_whole(statement: Statement) -> ViewPlan:
     """The plan of a statement that the analysis does not follow: every change of any column touches every row."""
     first = statement.admission.opaque[0]
-    uses = {use.alias: use for use in statement.uses.values()}
-    columns = {use.table: statement.tables[use.table].column_names for use in uses.values()}
-    return ViewPlan(uses, columns, {}, {}, {}, dict.fromkeys(uses, f"{first.name}{first.where}: {first.why}"))
+    uses = {use.alias: use for use in statement.tree.uses}
+    return ViewPlan(
+        uses, list_read_columns(statement), {}, {}, {}, dict.fromkeys(uses, f"{first.name}{first.where}: {first.why}")
+    )
 
 
 def _select_derived(
@@ -48,14 +54,14 @@ def _select_derived(
     }
 
 
-def _trace(statement: Statement) -> tuple[Lineage, Sequence[Link]]:
+def _trace(statement: Statement, compute: ComputeIn) -> tuple[Provenance, Sequence[Link]]:
     equated: Collection[frozenset[BaseColumn]] = set()
     while True:
-        lineage = Lineage(statement, equated)
-        more = find_equated(statement, lineage)
+        provenance = Provenance(statement, equated, compute)
+        more = find_equated(provenance)
         # an equality with COALESCE counts once the columns in it are known to be equal
         if len(more) == len(equated):
-            return lineage, find_links(statement, lineage)
+            return provenance, find_links(provenance)
         equated = more
 
 
@@ -70,15 +76,17 @@ def _explain_whole(reached: Sequence[Collection[str]], aliases: Iterable[str]) -
     }
 
 
-def _group_anchors(lineage: Lineage, key: Sequence[str]) -> list[AnchorGroup]:
+def _group_anchors(provenance: Provenance, key: Sequence[str]) -> list[AnchorGroup]:
     """The groups of uses that give the key's columns, one for each set of uses that gives a column.
 
     A column that an outer join may leave null gives none: no row leads to the result in which it is null. Nor does one
     that branches give as values of several types, which the result has as one.
     """
-    certain = [name for name in key if not lineage.may_be_missing(lineage.root, name)]
-    sources = {name: found for name in certain if (found := lineage.output(lineage.root, name))}
-    sources = {name: found for name, found in sources.items() if are_comparable(lineage, found)}
+    root = provenance.tree.root
+    certain = [name for name in key if not provenance.nullability.may_be_missing(root, name)]
+    sources = {name: found for name in certain if (found := provenance.output(root, name))}
+    sources = {name: found for name, found in sources.items() if are_comparable(provenance, found)}
+    # columns of the same uses are one anchor: together they find fewer rows
     starts = dict.fromkeys(frozenset(use for use, _ in found) for found in sources.values())
     return [AnchorGroup(tuple(_anchor(sources, use) for use in sorted(group))) for group in starts]
 
@@ -99,6 +107,7 @@ def _find_way(links: Sequence[Link], group: AnchorGroup) -> list[Link]:
 
 def _links_to_new(links: Iterable[Link], reached: Collection[str]) -> Iterator[Link]:
     for link in links:
+        # each end of it: a row may come with rows of any branch
         if link.use not in reached and all(edge.right in reached for edge in link.edges):
             yield link
 
