@@ -19,10 +19,10 @@ from cdc.sinks.lake.metadata.cuts import Cut
 from cdc.views.compiled import compile_view
 from cdc.views.definition import ViewDefinition
 from cdc.views.explanation import Explanation, explain
-from cdc.views.keeper import KeeperHooks, ViewKeeper
-from cdc.views.kept_view import KeptView
 from cdc.views.order import sort_readable, sort_views
 from cdc.views.store import ViewStore
+from cdc.views.upkeep.keeper import KeeperHooks, ViewKeeper
+from cdc.views.upkeep.kept_view import KeptView
 
 
 def open_keeper(

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from cdc.columns.rows import digest as digests
 from cdc.sinks.lake.table.compact import compact_files
 from cdc.views.definition import ViewDefinition
-from cdc.views.table_steps import Bounds
+from cdc.views.upkeep.table_steps import Bounds
 from tests.support.further import further
 from tests.support.lake.cut_lake import CutLake
 from tests.support.views.kept import Kept

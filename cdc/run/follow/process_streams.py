@@ -40,7 +40,7 @@ from cdc.run.spark.errors import SparkEndedError
 from cdc.run.tables.resume_check import require_position
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.follower import DeltaFollower
-from cdc.views.keeper import ViewKeeper
+from cdc.views.upkeep.keeper import ViewKeeper
 
 Say = Callable[[str], None]
 ENDING = (RefusedError, SparkEndedError)

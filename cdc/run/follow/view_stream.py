@@ -13,7 +13,7 @@ from cdc.run.pipeline import Pipeline
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.maintenance import LakeMaintenance
 from cdc.sinks.lake.metadata.cuts import Cuts
-from cdc.views.keeper import ViewKeeper
+from cdc.views.upkeep.keeper import ViewKeeper
 
 Say = Callable[[str], None]
 

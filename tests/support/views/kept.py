@@ -16,14 +16,14 @@ from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.metadata.cuts import Cut
 from cdc.views.compiled import CompiledView
 from cdc.views.definition import ViewDefinition
-from cdc.views.keeper import BOUNDS, KeeperHooks, ViewKeeper
-from cdc.views.kept_view import KeptView
 from cdc.views.refresh.evaluate import Evaluator
 from cdc.views.spark.frames import read_table, run_statement
 from cdc.views.statement.dialect.statements import DuckStatement
 from cdc.views.statement.final_windows import list_read_tables
 from cdc.views.store import ViewStore
-from cdc.views.table_steps import Bounds
+from cdc.views.upkeep.keeper import BOUNDS, KeeperHooks, ViewKeeper
+from cdc.views.upkeep.kept_view import KeptView
+from cdc.views.upkeep.table_steps import Bounds
 from tests.support.lake.cut_lake import CutLake
 from tests.support.lake.places import PlacedLake, in_folder
 from tests.support.model import Row

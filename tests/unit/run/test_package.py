@@ -15,7 +15,7 @@ import cdc, views, connect
 from importlib import import_module
 for name in cdc.__all__:
     getattr(cdc, name)
-for name in ("cdc.views.keeper", "cdc.connect.capture.connector", "cdc.sinks.registry", "cdc.snapshots.copy"):
+for name in ("cdc.views.upkeep.keeper", "cdc.connect.capture.connector", "cdc.sinks.registry", "cdc.snapshots.copy"):
     import_module(name)
 print(views.OWN)
 print(connect.OWN)
@@ -41,5 +41,10 @@ def test_a_program_has_views_and_connect_of_its_own(tmp_path: Path) -> None:
 def test_the_archive_has_every_file_of_the_package(tmp_path: Path) -> None:
     with zipfile.ZipFile(build_archive(tmp_path)) as archive:
         names = set(archive.namelist())
-    wanted = ("cdc/__init__.py", "cdc/views/keeper.py", "cdc/sinks/lake/follower.py", "cdc/connect/source/sql/beat.sql")
+    wanted = (
+        "cdc/__init__.py",
+        "cdc/views/upkeep/keeper.py",
+        "cdc/sinks/lake/follower.py",
+        "cdc/connect/source/sql/beat.sql",
+    )
     assert [name for name in wanted if name not in names] == []

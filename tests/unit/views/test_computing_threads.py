@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cdc.views.computing_threads import LARGE_AT_ONCE, THREADS, ComputingThreads
+from cdc.views.upkeep.computing_threads import LARGE_AT_ONCE, THREADS, ComputingThreads
 from tests.support.waiting import LIMIT_SECONDS, until
 
 

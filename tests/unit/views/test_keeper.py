@@ -17,12 +17,12 @@ from cdc.sinks.lake.table import copied_rows
 from cdc.sinks.lake.table.compact import compact_files
 from cdc.views.compiled import CompiledView, compile_view
 from cdc.views.definition import ViewDefinition
-from cdc.views.keeper import KeeperHooks, ViewKeeper
 from cdc.views.order import sort_readable, split_readable
 from cdc.views.refresh.lake_tables import TablesAtCut
 from cdc.views.refresh.refresh import refresh
 from cdc.views.spark.whole import ViewFiles, WholeComputation
 from cdc.views.statement.final_windows import list_read_tables
+from cdc.views.upkeep.keeper import KeeperHooks, ViewKeeper
 from tests.support.views.kept import Kept, KeptWithoutSpark
 from tests.support.views.sales import COUNTS, NAMES, ORDERS, TABLES, an_order, put_customers
 from tests.support.waiting import until
@@ -51,7 +51,7 @@ def test_any_error_stops_one_view_alone(tmp_path: Path, monkeypatch: pytest.Monk
             raise Py4JError("An error occurred while calling o13.collectToPython.\n: a.B: no such thing\n\tat c")
         return fill(self, view)
 
-    monkeypatch.setattr("cdc.views.keeper.compile_view", compile_some)
+    monkeypatch.setattr("cdc.views.upkeep.keeper.compile_view", compile_some)
     monkeypatch.setattr(WholeComputation, "fill", fill_some)
     views = [UNCOMPILED, FAILING, OVER_FAILING, NAMES, COUNTS]
     kept = KeptWithoutSpark(tmp_path, TABLES, views)
@@ -77,7 +77,7 @@ def check_others_go_on(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
 
     said = len(kept.said)
     with monkeypatch.context() as patched:
-        patched.setattr("cdc.views.upkeep.refresh", refresh_some)
+        patched.setattr("cdc.views.upkeep.upkeep.refresh", refresh_some)
         put_customers(kept, 3)
         cut = kept.keeper.bring(kept.source.cut())
     assert [line for line in kept.said[said:] if "rows computed" in line] == []
@@ -126,7 +126,7 @@ def test_a_stopped_view_is_tried_again_where_its_table_is_another(
     kept = KeptWithoutSpark(tmp_path, TABLES, [NAMES, COUNTS])
     put_customers(kept, 1)
     with monkeypatch.context() as patched:
-        patched.setattr("cdc.views.keeper.compile_view", Mock(side_effect=ValueError("no such thing")))
+        patched.setattr("cdc.views.upkeep.keeper.compile_view", Mock(side_effect=ValueError("no such thing")))
         kept.keeper.bring(kept.source.cut())
         put_customers(kept, 2)
         kept.keeper.bring(kept.source.cut())

@@ -16,7 +16,7 @@ from cdc.sinks.lake.table.lookup import TableLookup
 from cdc.views.definition import ViewDefinition
 from cdc.views.refresh.derived import ComputedByDuckDB, NotDerivedError
 from cdc.views.spark.whole import WholeComputation
-from cdc.views.table_steps import Bounds
+from cdc.views.upkeep.table_steps import Bounds
 from tests.support.views.kept import Kept, KeptWithoutSpark
 from tests.support.views.sales import COUNTS, CUSTOMERS, NAMES, ORDERS, TABLES, an_order, order, put_customers
 

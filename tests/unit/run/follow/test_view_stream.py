@@ -13,7 +13,7 @@ from cdc.run.follow.streams import BatchProgress
 from cdc.run.follow.view_stream import ViewStream
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.metadata.cuts import Cut, Cuts
-from cdc.views.keeper import ViewKeeper
+from cdc.views.upkeep.keeper import ViewKeeper
 
 FIRST = Cut(Position(1, Lsn(10), 1, {}), 0, {}, {})
 

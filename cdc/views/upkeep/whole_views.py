@@ -10,11 +10,11 @@ from cdc.sinks.lake.metadata.cuts import Cut
 from cdc.sinks.lake.table.load import load_copy
 from cdc.sinks.lake.table.pinned_table import PinnedTable
 from cdc.views.compiled import CompiledView
-from cdc.views.computation import Computation
-from cdc.views.computing_threads import ComputingThreads
 from cdc.views.small import are_small
 from cdc.views.spark.whole import ViewFiles, WholeComputation
 from cdc.views.store import ViewStore, bookmark_at
+from cdc.views.upkeep.computation import Computation
+from cdc.views.upkeep.computing_threads import ComputingThreads
 
 
 class WholeViews:

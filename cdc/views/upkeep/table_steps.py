@@ -13,7 +13,7 @@ from cdc.sinks.lake.table.bounds import TooManyRowsError
 from cdc.sinks.lake.table.lookup import TableLookup
 from cdc.views.refresh.lake_tables import TablesAtCut
 from cdc.views.store import ViewStore
-from cdc.views.view_step import ViewStep
+from cdc.views.upkeep.view_step import ViewStep
 
 CUTS_AT_ONCE: Final = 100
 """Cuts of the tables that are looked at for the end of a slice."""

@@ -17,10 +17,10 @@ from cdc.sinks.lake.metadata.cuts import Cut
 from cdc.sinks.lake.table.pinned_table import PinnedTable
 from cdc.sinks.lake.table.row_changes import RowChanges
 from cdc.views.compiled import CompiledView
-from cdc.views.computing_threads import ComputationOutcome, RunningComputation
 from cdc.views.refresh.write_rows import ViewChanges
 from cdc.views.spark.whole import ViewFiles
-from cdc.views.view_step import ViewStep
+from cdc.views.upkeep.computing_threads import ComputationOutcome, RunningComputation
+from cdc.views.upkeep.view_step import ViewStep
 
 
 @dataclass(slots=True)

@@ -21,14 +21,14 @@ from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.metadata.cuts import Cut
 from cdc.views.compiled import compile_view
 from cdc.views.definition import ViewDefinition
-from cdc.views.kept_view import KeptView
 from cdc.views.refresh.lake_tables import delete_other_folders
 from cdc.views.store import ViewStore
-from cdc.views.table_steps import Bounds, CheckShared, TableSteps
 from cdc.views.text_columns.notices import explain_stop
-from cdc.views.unfilled import UnfilledViews
-from cdc.views.upkeep import PARTS_OF_KEYS, Upkeep
-from cdc.views.view_step import ViewStep
+from cdc.views.upkeep.kept_view import KeptView
+from cdc.views.upkeep.table_steps import Bounds, CheckShared, TableSteps
+from cdc.views.upkeep.unfilled import UnfilledViews
+from cdc.views.upkeep.upkeep import PARTS_OF_KEYS, Upkeep
+from cdc.views.upkeep.view_step import ViewStep
 
 BOUNDS = Bounds()
 

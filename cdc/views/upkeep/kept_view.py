@@ -8,9 +8,9 @@ from cdc.core.table import Table, TableName
 from cdc.core.waiting import Deadline
 from cdc.sinks.lake.metadata.cuts import Cut
 from cdc.views.compiled import CompiledView, PresentRows
-from cdc.views.computation import Computation
 from cdc.views.definition import ViewDefinition
 from cdc.views.statement.final_windows import list_read_tables
+from cdc.views.upkeep.computation import Computation
 
 RETRY_SECONDS: Final = 30.0
 """Least pause before a stopped view is filled again: somebody may have repaired the cause."""

@@ -21,19 +21,19 @@ from cdc.sinks.lake.table.pinned_table import PinnedTable
 from cdc.sinks.lake.table.row_changes import RowChanges
 from cdc.sinks.lake.table.row_files import RowFiles
 from cdc.views.compiled import CompiledView, PresentRows
-from cdc.views.computation import Computation
-from cdc.views.computing_threads import ComputingThreads
 from cdc.views.engines import Engines
-from cdc.views.kept_view import KeptView
 from cdc.views.refresh.derived import NotDerivedError
 from cdc.views.refresh.refresh import ViewEngine, refresh
 from cdc.views.refresh.row_hashes import HashedRows, hashed_schema
 from cdc.views.refresh.write_rows import ViewChanges, write_changes
 from cdc.views.spark.whole import ViewFiles
 from cdc.views.store import ViewStore
-from cdc.views.table_steps import Bounds
-from cdc.views.view_step import ViewStep
-from cdc.views.whole_views import WholeViews
+from cdc.views.upkeep.computation import Computation
+from cdc.views.upkeep.computing_threads import ComputingThreads
+from cdc.views.upkeep.kept_view import KeptView
+from cdc.views.upkeep.table_steps import Bounds
+from cdc.views.upkeep.view_step import ViewStep
+from cdc.views.upkeep.whole_views import WholeViews
 
 PARTS_OF_KEYS: Final = "by part of the key"
 """The folder of indexes of views by some columns of their keys."""

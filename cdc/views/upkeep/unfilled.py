@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from cdc.core.table import TableName
 from cdc.sinks.lake.metadata.cuts import Cut
-from cdc.views.kept_view import KeptView
 from cdc.views.store import ViewStore
+from cdc.views.upkeep.kept_view import KeptView
 
 
 class UnfilledViews:
