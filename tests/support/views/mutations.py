@@ -16,7 +16,7 @@ from cdc.views.statement import normal_form, parsing
 from cdc.views.statement.analysis import computed_columns, equivalences, floating_sums, list_order, provenance, ties
 from cdc.views.statement.analysis.nullability import Nullability
 from cdc.views.statement.analysis.provenance import NOWHERE, Provenance, Sources
-from cdc.views.statement.dialect import literals
+from cdc.views.statement.dialect.expressions import literals
 from cdc.views.statement.entrance import admission, nodes
 from cdc.views.statement.tree import build, stars
 from cdc.views.statement.tree.nodes import OpaqueSource, Query, SetOperation, Source

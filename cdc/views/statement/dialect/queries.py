@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pyspark.sql import types as T
 from sqlglot import exp
 
-from cdc.views.statement.dialect.comparisons import write_in
+from cdc.views.statement.dialect.expressions.comparisons import write_in
 from cdc.views.statement.dialect.registry import proven
 from cdc.views.statement.dialect.sources import write_sources
 from cdc.views.statement.dialect.translator import Translator, check_arguments

@@ -12,7 +12,7 @@ from cdc.core.table import Table, TableName
 from cdc.views.plan import DerivedColumn
 
 # each module puts its expressions on the list
-from cdc.views.statement.dialect import (
+from cdc.views.statement.dialect.expressions import (
     aggregates,
     arithmetic,
     arrays,

@@ -2,8 +2,8 @@
 
 from sqlglot import exp
 
-from cdc.views.statement.dialect.aggregates import filter_of
-from cdc.views.statement.dialect.literals import whole_number
+from cdc.views.statement.dialect.expressions.aggregates import filter_of
+from cdc.views.statement.dialect.expressions.literals import whole_number
 from cdc.views.statement.dialect.registry import AGGREGATES, proven
 from cdc.views.statement.dialect.translator import Translator, check_arguments
 from cdc.views.statement.dialect.types import INTEGER, NOTHING, UnorderedArrayType, is_identified, is_orderable

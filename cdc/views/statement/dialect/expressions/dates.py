@@ -2,8 +2,8 @@
 
 from sqlglot import exp
 
-from cdc.views.statement.dialect.calls import Accepts, call, is_day
-from cdc.views.statement.dialect.literals import text_of
+from cdc.views.statement.dialect.expressions.calls import Accepts, call, is_day
+from cdc.views.statement.dialect.expressions.literals import text_of
 from cdc.views.statement.dialect.registry import proven
 from cdc.views.statement.dialect.translator import Translator
 from cdc.views.statement.dialect.types import DATE, INTEGER, TIMESTAMP, is_moment

@@ -3,9 +3,9 @@
 from pyspark.sql import types as T
 from sqlglot import exp
 
-from cdc.views.statement.dialect.comparisons import operands
-from cdc.views.statement.dialect.dates import add_interval, is_interval_sum
-from cdc.views.statement.dialect.literals import whole_number, write_number
+from cdc.views.statement.dialect.expressions.comparisons import operands
+from cdc.views.statement.dialect.expressions.dates import add_interval, is_interval_sum
+from cdc.views.statement.dialect.expressions.literals import whole_number, write_number
 from cdc.views.statement.dialect.registry import proven
 from cdc.views.statement.dialect.translator import Translator
 from cdc.views.statement.dialect.types import (

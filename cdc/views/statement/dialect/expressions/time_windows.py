@@ -2,7 +2,7 @@
 
 from sqlglot import exp
 
-from cdc.views.statement.dialect.literals import text_of, whole_number
+from cdc.views.statement.dialect.expressions.literals import text_of, whole_number
 from cdc.views.statement.dialect.registry import proven
 from cdc.views.statement.dialect.translator import Translator
 from cdc.views.statement.dialect.types import is_moment

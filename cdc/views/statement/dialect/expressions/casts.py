@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pyspark.sql import types as T
 from sqlglot import exp
 
-from cdc.views.statement.dialect.literals import text_of
+from cdc.views.statement.dialect.expressions.literals import text_of
 from cdc.views.statement.dialect.registry import proven
 from cdc.views.statement.dialect.translator import Translator
 from cdc.views.statement.dialect.types import (

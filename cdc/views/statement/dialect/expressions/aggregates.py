@@ -7,7 +7,7 @@ largest double, since zeros of both signs are equal; `min_by` and its like, sinc
 from pyspark.sql import types as T
 from sqlglot import exp
 
-from cdc.views.statement.dialect.arithmetic import scaled, unscaled
+from cdc.views.statement.dialect.expressions.arithmetic import scaled, unscaled
 from cdc.views.statement.dialect.registry import AGGREGATES, proven, proven_aggregate
 from cdc.views.statement.dialect.translator import Translator, check_arguments
 from cdc.views.statement.dialect.types import (

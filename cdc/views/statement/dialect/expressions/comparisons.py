@@ -3,7 +3,7 @@
 from pyspark.sql import types as T
 from sqlglot import exp
 
-from cdc.views.statement.dialect.literals import text_of
+from cdc.views.statement.dialect.expressions.literals import text_of
 from cdc.views.statement.dialect.registry import proven
 from cdc.views.statement.dialect.translator import Translator, check_arguments
 from cdc.views.statement.dialect.types import BOOLEAN, NOTHING, TEXT, is_decimal, is_orderable

@@ -2,8 +2,8 @@
 
 from sqlglot import exp
 
-from cdc.views.statement.dialect.casts import cast
-from cdc.views.statement.dialect.literals import text_of, whole_number
+from cdc.views.statement.dialect.expressions.casts import cast
+from cdc.views.statement.dialect.expressions.literals import text_of, whole_number
 from cdc.views.statement.dialect.registry import proven
 from cdc.views.statement.dialect.translator import Translator
 from cdc.views.statement.dialect.types import BYTES, INTEGER, TEXT

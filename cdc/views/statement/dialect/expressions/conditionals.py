@@ -2,7 +2,7 @@
 
 from sqlglot import exp
 
-from cdc.views.statement.dialect.comparisons import alike, beside, compare
+from cdc.views.statement.dialect.expressions.comparisons import alike, beside, compare
 from cdc.views.statement.dialect.registry import proven
 from cdc.views.statement.dialect.translator import Translator
 from cdc.views.statement.dialect.types import NOTHING, is_identified
