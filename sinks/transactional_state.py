@@ -10,8 +10,8 @@ from cdc.log.clients.topic_tail import TopicTail
 from cdc.log.clients.topics import Topic
 from cdc.log.clients.transactional_writer import TransactionalWriter, WriterFencedError
 from cdc.log.settings import LogSettings
-from cdc.sinks.claims import CLAIM_KEY, Claims
 from cdc.sinks.owner import Owner
+from cdc.sinks.writer_claims import CLAIM_KEY, Claims
 
 State = TypeVar("State")
 State_co = TypeVar("State_co", covariant=True)
@@ -67,7 +67,7 @@ class TransactionalState(Generic[State]):
     `state` is what the topics have, since nobody else can write: a later writer fences this one (KIP-98). Whoever
     writes records sets `state` anew, after the commit: a failed transaction changes nothing.
 
-    Of two who write, the one that began later goes on: its claim in `topic` is the last (`claims.py`).
+    Of two who write, the one that began later goes on: its claim in `topic` is the last (`writer_claims.py`).
     """
 
     def __init__(self, log: LogSettings, owner: Owner, empty: State, reader: StateReader[State], topic: Topic) -> None:

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from sqlglot import exp
 
 from cdc.core.errors import ConfigurationError
+from cdc.views.statement.entrance.allowed_nodes import KNOWN
 from cdc.views.statement.entrance.functions import (
     AGGREGATE_NAMES,
     OPAQUE_CLASSES,
@@ -18,7 +19,6 @@ from cdc.views.statement.entrance.functions import (
     REFUSED,
 )
 from cdc.views.statement.entrance.kinds import kind_of
-from cdc.views.statement.entrance.nodes import KNOWN
 from cdc.views.statement.parsing import parse_query
 from tests.support.further import further
 from tests.support.views.trial_runs import find_wrong

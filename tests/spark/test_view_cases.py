@@ -113,5 +113,5 @@ def _interrupt(patched: pytest.MonkeyPatch, after: int) -> None:
     def add_cut(*_: object) -> NoReturn:
         raise KeeperEndedError
 
-    patched.setattr("cdc.views.upkeep.upkeep.write_changes", write)
+    patched.setattr("cdc.views.upkeep.one_view.write_changes", write)
     patched.setattr(ViewStore, "add_cut", add_cut)

@@ -1,7 +1,6 @@
 """The order of commits as columns: a million single-row transactions have a million ENDs.
 
-Input: messages of the transaction topic. Output: ENDs, and runs of whole transactions. An END's offset is the rank of
-its transaction.
+Input: messages of the transaction topic. Output: ENDs. An END's offset is the rank of its transaction.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -193,42 +192,6 @@ def concat_ends(parts: Sequence[Ends]) -> Ends:
         np.concatenate([part.counted for part in parts]),
         tuple(codes),
     )
-
-
-def drop_applied(ends: Ends, position: Position | None) -> Ends:
-    """Drop ENDs up to `position`, and redeliveries; the rest is in commit order.
-
-    A connector that restarts at an older offset (kill -9 without exactly-once) sends transactions again, at new
-    offsets. The LSN of such an END is not above all earlier ones.
-    """
-    offset, lsn = (position.end_offset, position.lsn) if position else (-1, -1)
-    behind = ends.offset > offset
-    # the maximum excludes the END itself: of two deliveries the first stays
-    highest_before = np.maximum.accumulate(np.concatenate([[lsn], np.where(behind, ends.lsn, -1)]))[:-1]
-    return ends.where(behind & (ends.lsn > highest_before))
-
-
-def cut_runs(ends: Ends, budget: int, until: int = -1, alone: str = "") -> Iterator[Ends]:
-    """Cut ENDs into runs of at most `budget` changes and at least one transaction.
-
-    The first run reaches the END at offset `until`, whatever its size: after a crash between two tables, the next batch
-    must contain all that the first table has applied. A transaction with changes of the table `alone` is a run of its
-    own.
-    """
-    total = np.cumsum(ends.changes)
-    single = ends.touching(alone)
-    start = 0
-    while start < len(ends):
-        before = total[start - 1] if start else 0
-        # "right": empty transactions at the border belong to this run
-        stop = max(int(np.searchsorted(total, before + budget, "right")), start + 1)
-        if not start:
-            stop = max(stop, int(np.searchsorted(ends.offset, until)) + 1 if until >= ends.offset[0] else stop)
-        stop = min(stop, len(ends))
-        if (at := np.searchsorted(single, start)) < len(single):
-            stop = start + 1 if single[at] == start else min(stop, int(single[at]))
-        yield ends.slice(start, stop)
-        start = stop
 
 
 def _columns(topic: str, events: Sequence[tuple[int, _Event]]) -> Ends:

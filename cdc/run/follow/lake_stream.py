@@ -8,7 +8,8 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc.columns.netting.ends import Ends, concat_ends, cut_runs, drop_applied
+from cdc.columns.netting.ends import Ends, concat_ends
+from cdc.columns.netting.runs import cut_runs, drop_applied
 from cdc.core.errors import TopicLostError
 from cdc.core.position import BEFORE_LOG, Offsets, Position, without_topic
 from cdc.core.table import Table, TableName

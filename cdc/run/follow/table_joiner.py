@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from cdc.columns.netting.ends import Ends, cut_runs, drop_applied
+from cdc.columns.netting.ends import Ends
+from cdc.columns.netting.runs import cut_runs, drop_applied
 from cdc.core.position import Bookmark, Lsn, Offsets, Position
 from cdc.core.table import TableName
 from cdc.core.table_state import Joining

@@ -25,9 +25,9 @@ from cdc.views.refresh.lake_tables import delete_other_folders
 from cdc.views.store import ViewStore
 from cdc.views.text_columns.notices import explain_stop
 from cdc.views.upkeep.kept_view import KeptView
+from cdc.views.upkeep.one_view import PARTS_OF_KEYS, Upkeep
 from cdc.views.upkeep.table_steps import Bounds, CheckShared, TableSteps
 from cdc.views.upkeep.unfilled import UnfilledViews
-from cdc.views.upkeep.upkeep import PARTS_OF_KEYS, Upkeep
 from cdc.views.upkeep.view_step import ViewStep
 
 BOUNDS = Bounds()

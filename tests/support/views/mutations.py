@@ -17,7 +17,7 @@ from cdc.views.statement.analysis import computed_columns, equivalences, floatin
 from cdc.views.statement.analysis.nullability import Nullability
 from cdc.views.statement.analysis.provenance import NOWHERE, Provenance, Sources
 from cdc.views.statement.dialect.expressions import literals
-from cdc.views.statement.entrance import admission, nodes
+from cdc.views.statement.entrance import admission, allowed_nodes
 from cdc.views.statement.tree import build, stars
 from cdc.views.statement.tree.nodes import OpaqueSource, Query, SetOperation, Source
 
@@ -52,10 +52,10 @@ def _overlook_cuts(patch: Patch) -> None:
 
 
 def _know_pivots(patch: Patch) -> None:
-    patch.setitem(nodes.KNOWN, exp.Table, nodes.KNOWN[exp.Table] | {"pivots"})
-    patch.setitem(nodes.KNOWN, exp.Subquery, nodes.KNOWN[exp.Subquery] | {"pivots"})
+    patch.setitem(allowed_nodes.KNOWN, exp.Table, allowed_nodes.KNOWN[exp.Table] | {"pivots"})
+    patch.setitem(allowed_nodes.KNOWN, exp.Subquery, allowed_nodes.KNOWN[exp.Subquery] | {"pivots"})
     for kind in (exp.Pivot, exp.PivotAlias, exp.PivotAny, exp.UnpivotColumns):
-        patch.setitem(nodes.KNOWN, kind, frozenset(kind.arg_types))
+        patch.setitem(allowed_nodes.KNOWN, kind, frozenset(kind.arg_types))
     patch.setattr(admission, "_names_pivoted", lambda query: False)
     real = build._Builder._source
 

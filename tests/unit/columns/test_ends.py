@@ -8,15 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.columns.netting.ends import (
-    Ends,
-    UnreadableEventError,
-    concat_ends,
-    cut_runs,
-    drop_applied,
-    read_ends,
-    to_columns,
-)
+from cdc.columns.netting.ends import Ends, UnreadableEventError, concat_ends, read_ends, to_columns
+from cdc.columns.netting.runs import cut_runs, drop_applied
 from cdc.core.position import Lsn, Position, format_lsn, parse_lsn
 from cdc.core.transaction import TransactionEnd
 

@@ -16,6 +16,7 @@ from cdc.views.explanation import explain
 from cdc.views.refresh.evaluate import Evaluator
 from cdc.views.statement.dialect.registry import AGGREGATES, PROVEN
 from cdc.views.statement.dialect.statements import DuckStatement
+from cdc.views.statement.entrance.allowed_nodes import KNOWN
 from cdc.views.statement.entrance.functions import (
     AGGREGATE_NAMES,
     OPAQUE_CLASSES,
@@ -25,7 +26,6 @@ from cdc.views.statement.entrance.functions import (
     REFUSED,
 )
 from cdc.views.statement.entrance.kinds import kind_of
-from cdc.views.statement.entrance.nodes import KNOWN
 from cdc.views.statement.parsing import parse_query
 from tests.unit.views.refresh.test_refresh import table
 

@@ -77,7 +77,7 @@ def check_others_go_on(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
 
     said = len(kept.said)
     with monkeypatch.context() as patched:
-        patched.setattr("cdc.views.upkeep.upkeep.refresh", refresh_some)
+        patched.setattr("cdc.views.upkeep.one_view.refresh", refresh_some)
         put_customers(kept, 3)
         cut = kept.keeper.bring(kept.source.cut())
     assert [line for line in kept.said[said:] if "rows computed" in line] == []

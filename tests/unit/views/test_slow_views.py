@@ -192,7 +192,7 @@ def test_rows_of_a_refresh_that_went_too_far_are_in_no_cut(
     before = (first.versions[str(COUNTS.name)], first.position.end_offset)
     gates.close(COUNTS.name)
     with monkeypatch.context() as patched:
-        patched.setattr("cdc.views.upkeep.upkeep.refresh", refresh_one)
+        patched.setattr("cdc.views.upkeep.one_view.refresh", refresh_one)
         put_customers(kept, 1, 2, name="b")
         assert shown_at(kept.keeper.advance(kept.source.cut()), COUNTS) == before
     table = kept.store.find(COUNTS)

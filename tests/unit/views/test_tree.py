@@ -9,8 +9,8 @@ from cdc.views.statement.analysis.list_order import find_unordered_lists
 from cdc.views.statement.analysis.provenance import NOWHERE, Provenance
 from cdc.views.statement.dialect.statements import DuckStatement, compute_in_duckdb, write_statement
 from cdc.views.statement.entrance.admission import admit
+from cdc.views.statement.entrance.allowed_nodes import KNOWN
 from cdc.views.statement.entrance.functions import PURE_CLASSES
-from cdc.views.statement.entrance.nodes import KNOWN
 from cdc.views.statement.parsing import parse_statement
 from cdc.views.statement.planning import plan_view
 from cdc.views.statement.statement import Statement

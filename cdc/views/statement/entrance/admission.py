@@ -7,9 +7,9 @@ from typing import Final
 
 from sqlglot import exp
 
+from cdc.views.statement.entrance.allowed_nodes import find_unknown_argument
 from cdc.views.statement.entrance.functions import BY_ORDER, BY_TIME, REFUSED, is_pure
 from cdc.views.statement.entrance.kinds import kind_of, name_of, place_of
-from cdc.views.statement.entrance.nodes import find_unknown_argument
 
 _SPECIAL: Final = re.compile(r"\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
 """Special values of typed literals (Spark's "Datetime literals"): DATE'today'."""

@@ -10,10 +10,10 @@ from cdc.log.clients.reader import Reader
 from cdc.log.clients.topics import Admin
 from cdc.log.clients.transactional_writer import TransactionalWriter
 from cdc.log.settings import LogSettings
-from cdc.sinks.claims import CLAIM_KEY
 from cdc.sinks.latest.state import TableRecord
 from cdc.sinks.latest.state_writer import StateWriter
 from cdc.sinks.owner import Owner
+from cdc.sinks.writer_claims import CLAIM_KEY
 from tests.contract.followers import OTHERS
 from tests.servers.latest.play import at
 from tests.support.histories import THINGS
