@@ -9,15 +9,14 @@ import pytest
 
 from cdc.local.servers.java import BRIEF
 from cdc.local.services import Home, down, wipe
-from tests.support.cluster_fixture import cluster
 from tests.support.examples import load_profile
 from tests.support.further import deselect_further, pytest_addoption, pytest_terminal_summary, pytest_testnodedown
-from tests.support.object_store_fixture import s3_server
-from tests.support.pipelines import left, make_pipeline, make_shared_pipeline, quicker
-from tests.support.quick_spark import QUICK
-from tests.support.removal import removal
-from tests.support.scheduling import order_files, pytest_xdist_make_scheduler
-from tests.support.servers_fixture import (
+from tests.support.parts.cluster_fixture import cluster
+from tests.support.parts.object_store_fixture import s3_server
+from tests.support.parts.pipelines import left, make_pipeline, make_shared_pipeline, quicker
+from tests.support.parts.quick_spark import QUICK
+from tests.support.parts.removal import removal
+from tests.support.parts.servers_fixture import (
     kafka_bootstrap,
     own_servers,
     pytest_sessionfinish,
@@ -25,6 +24,7 @@ from tests.support.servers_fixture import (
     search_url,
     servers,
 )
+from tests.support.scheduling import order_files, pytest_xdist_make_scheduler
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,8 +13,8 @@ from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic, transaction_topic
 from tests.support.cdc_inprocess import Following, bootstrap, catch_up, following, recapture_all, verify
-from tests.support.kafka_partitions import add_partitions
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.parts.kafka_partitions import add_partitions
+from tests.support.parts.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 

@@ -9,7 +9,7 @@ from cdc.connect.source.catalog import TablesRefusedError
 from cdc.core.position import Offsets, Position
 from cdc.run.health.heartbeat_chain import CheckedBeats, HeartbeatChain
 from tests.support.cdc_inprocess import bootstrap, catch_up, verify
-from tests.support.pipelines import MakePipeline
+from tests.support.parts.pipelines import MakePipeline
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.capture.connector import failure
 from cdc.core.errors import PreconditionError
 from tests.support.cdc_inprocess import Following, bootstrap, catch_up, following, problems, verify
-from tests.support.pipelines import END_SENDERS, MakePipeline, Pipeline
+from tests.support.parts.pipelines import END_SENDERS, MakePipeline, Pipeline
 from tests.support.waiting import until
 from tests.support.workload import ORDERS, SCHEMA, Workload
 

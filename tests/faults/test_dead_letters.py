@@ -15,7 +15,7 @@ from cdc.run.verify.verify import verify as run_verify
 from cdc.sinks.lake.apply.replay import BATCH_PENDING
 from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, problems, verify
 from tests.support.cdc_subprocess import LIMIT_SECONDS
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.parts.pipelines import MakePipeline, Pipeline
 
 THINGS, OTHERS = TableName("public", "things"), TableName("public", "others")
 ENVELOPE = {"op": "u", "before": None, "source": {"connector": "postgresql"}, "transaction": {"total_order": 1}}

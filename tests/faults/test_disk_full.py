@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from cdc.__main__ import main
 from tests.support.cdc_inprocess import catch_up, verify
-from tests.support.pipelines import MakePipeline
+from tests.support.parts.pipelines import MakePipeline
 from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 
 pytestmark = pytest.mark.timeout(1200)

@@ -12,8 +12,8 @@ from cdc.connect.source.connection import open_connection
 from cdc.connect.source.registration import read_registration
 from cdc.log.clients.topics import Admin, Topic
 from tests.support.cdc_subprocess import started
-from tests.support.pipelines import MakePipeline, Pipeline, expect_no_kafka
-from tests.support.ports import free_port
+from tests.support.parts.pipelines import MakePipeline, Pipeline, expect_no_kafka
+from tests.support.parts.ports import free_port
 
 TABLE = "CREATE TABLE things (id int PRIMARY KEY, name text)"
 THINGS = "public.things"

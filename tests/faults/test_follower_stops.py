@@ -18,7 +18,7 @@ from cdc.run.status.collector import StatusCollector
 from cdc.run.verify.report import Report
 from cdc.sinks.search.settings import SearchSettings
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, lend_bootstrapped, problems, verify
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.parts.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 
 THINGS = TableName("public", "things")

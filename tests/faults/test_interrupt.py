@@ -18,7 +18,7 @@ from cdc.local.fetch.cache import CACHE_VARIABLE, cache_folder
 from tests.support.cdc_inprocess import bootstrap, catch_up, verify
 from tests.support.cdc_subprocess import ROOT, started
 from tests.support.further import further
-from tests.support.pipelines import MakePipeline
+from tests.support.parts.pipelines import MakePipeline
 from tests.support.waiting import until
 
 STARTING = """

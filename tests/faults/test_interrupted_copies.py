@@ -10,7 +10,7 @@ from cdc.core.table import Table, TableName
 from cdc.sinks.lake.table.load import CopiedFiles
 from cdc.snapshots.copy import copy_table
 from tests.support.cdc_inprocess import bootstrap, following, verify
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.parts.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 
 IDLE_SESSIONS_END = (

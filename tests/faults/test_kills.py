@@ -19,7 +19,7 @@ from cdc.core.table import TableName
 from tests.support.cdc_inprocess import bootstrap, catch_up, verify
 from tests.support.further import further
 from tests.support.kill_points import Commits, Moment, kill, said, writes
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.parts.pipelines import MakePipeline, Pipeline
 from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 
 CHANGES = int(os.environ.get("CDC_TEST_CHANGES", "600"))

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.run.follow.follow import follow
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, lend, problems, verify
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.parts.pipelines import MakePipeline, Pipeline
 
 TABLES = (
     "CREATE TABLE things (id int PRIMARY KEY, total numeric(10, 2))",

@@ -13,7 +13,7 @@ from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.run.follow.follow import follow
 from cdc.sinks.search.settings import SearchSettings
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, lend_bootstrapped, problems, verify
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.parts.pipelines import MakePipeline, Pipeline
 
 TABLES = (
     "CREATE TABLE things (id int PRIMARY KEY, total numeric(10, 2))",

@@ -34,7 +34,7 @@ from tests.support.cdc_inprocess import (
     verify,
 )
 from tests.support.further import further
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.parts.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 
 TABLES = ("public.things", "public.others")

@@ -22,7 +22,7 @@ from cdc.run.health import patience
 from cdc.run.verify.verify import verify as run_verify
 from tests.support.cdc_inprocess import Following, bootstrap, catch_up, following, lend, problems, verify
 from tests.support.further import further
-from tests.support.pipelines import END_SENDERS, MakePipeline, Pipeline
+from tests.support.parts.pipelines import END_SENDERS, MakePipeline, Pipeline
 from tests.support.waiting import until
 from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 

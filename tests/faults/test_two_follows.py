@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from cdc.core.errors import RefusedError
 from tests.support.cdc_inprocess import catch_up, following, lend_bootstrapped, started, verify
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.parts.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 
 MADE = (

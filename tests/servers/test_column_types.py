@@ -10,7 +10,7 @@ from cdc.connect.source.catalog import TablesRefusedError
 from cdc.core.errors import IncompleteError, PreconditionError
 from cdc.core.table import TableName
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, verify
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.parts.pipelines import MakePipeline, Pipeline
 
 TABLES = (
     "CREATE TABLE prices (id int PRIMARY KEY, amount numeric(5,3), rate numeric(20,10), whole numeric, free numeric)",

@@ -28,7 +28,7 @@ from cdc.local.servers.kafka_broker import broker_settings
 from cdc.local.servers.opensearch_node import node_settings
 from cdc.local.state.passwords import Password
 from cdc.local.state_dir import Home
-from tests.support.servers_fixture import PORTS, own_stack
+from tests.support.parts.servers_fixture import PORTS, own_stack
 
 ROOT: Final = Path(__file__).parents[2]
 DOCKER: Final = ROOT / "docker"

@@ -17,7 +17,7 @@ from tests.support.cdc_inprocess import bootstrap, following, verify
 from tests.support.cdc_subprocess import LIMIT_SECONDS
 from tests.support.histories import Step, play, random_steps
 from tests.support.model import Key, Row
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.parts.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(1800)

@@ -7,7 +7,7 @@ from cdc.connect.source import connection as source
 from cdc.run.tables.preflight import check_tables
 from cdc.run.verify.report import Report
 from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, verify
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.parts.pipelines import MakePipeline, Pipeline
 
 KEYLESS = (
     "CREATE TABLE logs (at timestamptz, level text, message text, tags text[], ratio double precision)",

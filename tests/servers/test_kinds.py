@@ -17,9 +17,9 @@ from cdc.connect.source import connection as source
 from cdc.core.table import Table, TableName
 from cdc.sinks.lake.layout import folder_name
 from tests.support.cdc_inprocess import bootstrap, catch_up, verify
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.parts.pipelines import MakePipeline, Pipeline
+from tests.support.parts.servers_fixture import Servers
 from tests.support.postgres_types import FURTHER_EXTENSIONS, FURTHER_KINDS, KINDS, SETUP, Tried
-from tests.support.servers_fixture import Servers
 
 STREAMED = 1_000
 """Added to the id of a row that comes by the stream."""

@@ -15,8 +15,8 @@ from cdc.run.verify.chains import check_chains
 from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, verify
 from tests.support.cdc_subprocess import cdc as run_cdc
 from tests.support.lake.read_rows import read_rows
-from tests.support.pipelines import MakePipeline, Pipeline
-from tests.support.ports import free_port
+from tests.support.parts.pipelines import MakePipeline, Pipeline
+from tests.support.parts.ports import free_port
 
 UNFIT = "which followers cannot hold unless it is followed as a wider decimal or text (source.column_types)"
 AMOUNTS = (

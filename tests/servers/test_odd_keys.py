@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 from cdc.connect.source import connection as source
 from cdc.run.tables.preflight import check_tables
 from tests.support.cdc_inprocess import bootstrap, catch_up, problems, verify
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.parts.pipelines import MakePipeline, Pipeline
 
 ODD = (
     'CREATE TABLE "o,d:d;(k*e y" ("a,b:c;d" int NOT NULL, "(e*" text NOT NULL, of text)',

@@ -18,7 +18,7 @@ from tests.support.cdc_inprocess import (
     problems,
     verify,
 )
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.parts.pipelines import MakePipeline, Pipeline
 
 MADE = (
     "CREATE SCHEMA sales",

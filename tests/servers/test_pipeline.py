@@ -21,7 +21,7 @@ from cdc.run.status.collector import StatusCollector
 from cdc.run.verify.verify import verify as run_verify
 from cdc.sinks.lake.delta.other_writers import ENGINE
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, lend, verify
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.parts.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 

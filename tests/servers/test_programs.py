@@ -25,7 +25,7 @@ from cdc.run.read.cuts import LakeCut
 from cdc.sinks.opensearch.layout import index_name
 from cdc.sinks.search.settings import SearchSettings
 from tests.support.cdc_inprocess import bootstrap, catch_up, following
-from tests.support.pipelines import NO_BLANK, MakePipeline, Pipeline
+from tests.support.parts.pipelines import NO_BLANK, MakePipeline, Pipeline
 from tests.support.waiting import until
 
 ACCOUNTS, TOTAL = 20, 2000

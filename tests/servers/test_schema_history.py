@@ -10,7 +10,7 @@ from cdc.connect.source import publication, registration, schema_history
 from cdc.connect.source.registration import Registration
 from cdc.connect.source.relation import parse_shape
 from cdc.core.table import TableName
-from tests.support.pipelines import MakePipeline
+from tests.support.parts.pipelines import MakePipeline
 
 MADE = ("CREATE TABLE things (id int PRIMARY KEY, total numeric(10, 2))", "CREATE TABLE others (id int PRIMARY KEY)")
 

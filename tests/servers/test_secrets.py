@@ -19,9 +19,9 @@ from cdc.local.endpoints import CONNECT_USER
 from cdc.local.state.passwords import password
 from tests.support.cdc_inprocess import lend_session
 from tests.support.cdc_subprocess import LIMIT_SECONDS, Running, started
-from tests.support.pipelines import MakePipeline, Pipeline
-from tests.support.ports import free_port
-from tests.support.quick_spark import QUICK_BLOCK
+from tests.support.parts.pipelines import MakePipeline, Pipeline
+from tests.support.parts.ports import free_port
+from tests.support.parts.quick_spark import QUICK_BLOCK
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(1200)

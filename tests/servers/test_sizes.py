@@ -7,7 +7,7 @@ from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.capture.connector import failure
 from cdc.core.errors import PreconditionError
 from tests.support.cdc_inprocess import bootstrap, catch_up, problems, verify
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.parts.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 
 MOST_COLUMNS = 1_600

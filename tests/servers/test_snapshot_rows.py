@@ -17,7 +17,7 @@ from cdc.core.errors import TableRewrittenError
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.snapshots import copy_reader as rows
 from cdc.snapshots.ranges import page_ranges
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.parts.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 
 KINDS = {

@@ -27,7 +27,7 @@ from tests.support.views.query_proof import (
     prove_queries,
     put_two_tables,
 )
-from tests.support.views.random_expressions import compare_apart, compose, random_table
+from tests.support.views.statements.random_expressions import compare_apart, compose, random_table
 from tests.support.views.two_engines import Engines, translate
 
 pytestmark = pytest.mark.timeout(1800)

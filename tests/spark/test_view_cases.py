@@ -17,9 +17,10 @@ from cdc.views.refresh.write_rows import write_changes
 from cdc.views.store import ViewStore
 from tests.support.further import further
 from tests.support.lake.places import PLACES, PlacedLake, place_lake
-from tests.support.views import clicks, odd_statements, shop, timeline, tpch
+from tests.support.views import clicks, shop, timeline, tpch
 from tests.support.views.kept import Kept
 from tests.support.views.random_history import Side, change, fill
+from tests.support.views.statements import odd_statements
 
 CUTS, ROUNDS = 3, 6
 CASES = {

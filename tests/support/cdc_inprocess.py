@@ -21,7 +21,7 @@ from cdc.run.status.collector import StatusCollector
 from cdc.run.verify.report import Report
 from cdc.run.verify.verify import verify as run_verify
 from tests.support.cdc_subprocess import LIMIT_SECONDS
-from tests.support.pipelines import Pipeline
+from tests.support.parts.pipelines import Pipeline
 from tests.support.waiting import until
 
 SESSIONS = ("cdc.run.spark.pipeline_session", "cdc.demo.race.run", "cdc.demo.flights.run")

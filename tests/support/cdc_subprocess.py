@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.support.pipelines import Pipeline
+from tests.support.parts.pipelines import Pipeline
 from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[2]

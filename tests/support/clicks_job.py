@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 import cdc
 from cdc.local.fetch.jars import spark_jars
-from tests.support.quick_spark import QUICK
+from tests.support.parts.quick_spark import QUICK
 
 
 def count_clicks(spark: SparkSession, config: str | Path, folder: Path) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.support.cdc_subprocess import Running, started
-from tests.support.pipelines import Pipeline
+from tests.support.parts.pipelines import Pipeline
 from tests.support.workload import Workload
 
 Moment = Callable[[Running], bool]

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.bench.world.pipeline import LAKE, Pipeline, Settings, merge
 from tests.support.lake.disturbance import Disturbance, run_disturbance
-from tests.support.object_store_fixture import S3Server, access_at, started
+from tests.support.parts.object_store_fixture import S3Server, access_at, started
 
 
 @dataclass

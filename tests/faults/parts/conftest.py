@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from cdc.local.state_dir import Home
-from tests.support.removal import Remove, remove_traces
-from tests.support.servers_fixture import Servers, of_home, remove
+from tests.support.parts.removal import Remove, remove_traces
+from tests.support.parts.servers_fixture import Servers, of_home, remove
 
 
 @pytest.fixture(scope="session")

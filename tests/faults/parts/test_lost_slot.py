@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.core.errors import HistoryLostError
 from tests.support.cdc_inprocess import bootstrap, catch_up, problems
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.parts.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 from tests.support.workload import ORDERS, SCHEMA
 

@@ -21,7 +21,7 @@ from cdc.local.servers import connect_worker
 from cdc.local.services import Endpoints, Home, Service, ServiceStatus, down, endpoints, status, up, wipe
 from cdc.local.state import ports
 from cdc.local.state.passwords import Password
-from tests.support.servers_fixture import Servers
+from tests.support.parts.servers_fixture import Servers
 
 POSTGRES = {Service.POSTGRES}
 UP = "import sys, pathlib; from cdc.local.services import *; up(Home(pathlib.Path(sys.argv[1])), {Service.POSTGRES})"

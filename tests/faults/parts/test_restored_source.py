@@ -17,8 +17,8 @@ from cdc.local.services import down, up
 from cdc.local.state_dir import Home
 from cdc.log.names import change_topic, transaction_topic
 from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, problems, recapture_all, verify
-from tests.support.pipelines import MakePipeline, Pipeline
-from tests.support.servers_fixture import Servers
+from tests.support.parts.pipelines import MakePipeline, Pipeline
+from tests.support.parts.servers_fixture import Servers
 from tests.support.waiting import until
 
 NAMES = ("things", "refused", "unlisted")

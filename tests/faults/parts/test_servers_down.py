@@ -11,7 +11,7 @@ from cdc.core.errors import UnreachableError
 from cdc.local.endpoints import Service
 from cdc.run.health import patience
 from tests.support.cdc_inprocess import Following, bootstrap, catch_up, following, problems, verify
-from tests.support.pipelines import MakePipeline, Pipeline, expect_no_kafka
+from tests.support.parts.pipelines import MakePipeline, Pipeline, expect_no_kafka
 from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 
 pytestmark = pytest.mark.timeout(1800)

@@ -18,7 +18,7 @@ from cdc.connect.source import replication, sessions
 from cdc.local.services import Home, Service, down, up
 from cdc.snapshots import copy_reader as rows
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, verify
-from tests.support.pipelines import MakePipeline, Pipeline, expect_no_kafka
+from tests.support.parts.pipelines import MakePipeline, Pipeline, expect_no_kafka
 from tests.support.waiting import until
 
 TABLE = ("CREATE TABLE things (id int PRIMARY KEY, name text)", "INSERT INTO things VALUES (1, 'é')")

@@ -13,7 +13,7 @@ from cdc.core.table import Column, Kind, Table, TableName
 from cdc.run.dead_letters import drop, list_blocked_keys
 from cdc.sinks.lake.feed.feed import LakeFeed
 from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, following, verify
-from tests.support.pipelines import MakePipeline
+from tests.support.parts.pipelines import MakePipeline
 
 THINGS, OTHERS = TableName("public", "things"), TableName("public", "others")
 KEPT = Table(THINGS, (Column("id", Kind.INTEGER), Column("v", Kind.DATE)), ("id",))

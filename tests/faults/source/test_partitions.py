@@ -9,7 +9,7 @@ from cdc.connect.source import connection as source
 from cdc.connect.source.catalog import TablesRefusedError
 from tests.faults.source.test_schema_evolution import differing, ids
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, problems, verify
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.parts.pipelines import MakePipeline, Pipeline
 
 MADE = (
     "CREATE TABLE {t} (place text, id int, n int, note text, PRIMARY KEY (id, place)) PARTITION BY LIST (place)",

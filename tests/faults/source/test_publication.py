@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from cdc.connect.source.heartbeat import write_heartbeat
 from cdc.core.errors import PreconditionError
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, lend_bootstrapped, problems, verify
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.parts.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 
 SCHEMA = (

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, problems, verify
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.parts.pipelines import MakePipeline, Pipeline
 
 KEY = "ALTER TABLE {t} DROP CONSTRAINT {t}_pkey, ADD PRIMARY KEY"
 CHANGES: dict[str, tuple[str, tuple[str, ...]]] = {

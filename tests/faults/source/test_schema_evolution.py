@@ -14,8 +14,8 @@ from cdc.connect.capture.connect_client import ConnectClient
 from cdc.core.table import TableName
 from cdc.sinks.lake import layout
 from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, following, problems, verify
-from tests.support.pipelines import MakePipeline, Pipeline
-from tests.support.servers_fixture import Servers
+from tests.support.parts.pipelines import MakePipeline, Pipeline
+from tests.support.parts.servers_fixture import Servers
 from tests.support.waiting import until
 
 MADE = "CREATE TABLE {t} (id int PRIMARY KEY, a int, b numeric(5, 3), c varchar(10), d text)"

@@ -28,11 +28,11 @@ from cdc.sinks.lake.settings import SCHEME
 from tests.servers.second_paths.everything import Column, check_changes
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, verify
 from tests.support.cdc_subprocess import cdc_in_turn, started
-from tests.support.cluster_fixture import Cluster
 from tests.support.kill_points import Commits, kill, writes
-from tests.support.object_store_fixture import KEY, SECRET, S3Server, delta_rs_options, reach
-from tests.support.pipelines import MakePipeline, Pipeline
-from tests.support.quick_spark import QUICK_BLOCK
+from tests.support.parts.cluster_fixture import Cluster
+from tests.support.parts.object_store_fixture import KEY, SECRET, S3Server, delta_rs_options, reach
+from tests.support.parts.pipelines import MakePipeline, Pipeline
+from tests.support.parts.quick_spark import QUICK_BLOCK
 from tests.support.waiting import until
 from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from cdc.run.toolkit_archive import build_archive
 from tests.support.cdc_inprocess import bootstrap, catch_up
 from tests.support.clicks_job import count_clicks
-from tests.support.cluster_fixture import Cluster
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.parts.cluster_fixture import Cluster
+from tests.support.parts.pipelines import MakePipeline, Pipeline
 
 PAGES = ("home", "search", "cart")
 Clicks = Counter[tuple[datetime, str]]

@@ -5,7 +5,7 @@ from typing import Any
 from cdc.lab.lesson import Findings
 from cdc.lab.registry import find_lab
 from cdc.lab.workplace import Parts, open_workplace
-from tests.support.servers_fixture import Servers
+from tests.support.parts.servers_fixture import Servers
 
 SEED = 11
 

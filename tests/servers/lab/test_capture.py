@@ -4,7 +4,7 @@ from cdc.lab.capture.readers import WAYS
 from cdc.lab.capture.snapshot import ACCOUNTS, MEANWHILE
 from cdc.lab.capture.triggers import LATE
 from tests.servers.lab.running import cell, watch
-from tests.support.servers_fixture import Servers
+from tests.support.parts.servers_fixture import Servers
 
 
 def test_two_stores_differ_for_ever_and_a_store_with_its_follower_does_not(servers: Servers) -> None:

@@ -2,7 +2,7 @@
 
 from cdc.lab.correctness import audit, claims, micro_batch, request_ids, state
 from tests.servers.lab.running import cell, watch
-from tests.support.servers_fixture import Servers
+from tests.support.parts.servers_fixture import Servers
 
 
 def test_a_crash_between_effect_and_checkpoint_doubles_or_loses_unless_both_are_one_step(servers: Servers) -> None:

@@ -9,7 +9,7 @@ from cdc.lab.temporary import open_admin
 from cdc.log.settings import LogSettings
 from tests.servers.lab.running import cell, watch
 from tests.servers.latest.play import records
-from tests.support.servers_fixture import Servers
+from tests.support.parts.servers_fixture import Servers
 
 OFFSETS = "cdc-connect-offsets"
 """Where Kafka Connect keeps the offsets of its connectors."""

@@ -4,7 +4,7 @@ from cdc.lab.logs import backpressure, direct, groups, retention
 from cdc.lab.logs.compaction import ACCOUNTS
 from cdc.lab.temporary import open_admin
 from tests.servers.lab.running import cell, watch
-from tests.support.servers_fixture import Servers
+from tests.support.parts.servers_fixture import Servers
 
 
 def test_direct_messages_are_lost_while_the_consumer_is_away_and_those_of_the_log_are_not(servers: Servers) -> None:

@@ -2,7 +2,7 @@
 
 from cdc.lab.streams import approximate, event_time, joined, patterns
 from tests.servers.lab.running import cell, watch
-from tests.support.servers_fixture import Servers
+from tests.support.parts.servers_fixture import Servers
 
 
 def test_a_rate_by_arrival_has_a_spike_and_by_event_time_none(servers: Servers) -> None:

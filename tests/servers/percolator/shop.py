@@ -12,7 +12,7 @@ from psycopg.rows import dict_row
 
 from cdc.core.position import parse_lsn
 from tests.servers.percolator.oracle import CITIES, WORDS, Query, fields, matches, random_query
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.parts.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 
 SCHEMA = (

@@ -14,7 +14,7 @@ from tests.servers.percolator.shop import MATCHED, Listener, Writer, listening, 
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, problems, verify
 from tests.support.cdc_subprocess import LIMIT_SECONDS, started
 from tests.support.examples import scaled
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.parts.pipelines import MakePipeline, Pipeline
 
 KILLS, BURSTS = scaled(5), 2
 """Of these, one is enough usually; all are tried with `--further`."""

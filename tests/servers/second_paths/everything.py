@@ -19,7 +19,7 @@ from cdc.core.position import parse_lsn
 from cdc.run.verify.chains import check_chains
 from tests.support.cdc_inprocess import bootstrap, following, problems, verify
 from tests.support.cdc_subprocess import LIMIT_SECONDS
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.parts.pipelines import MakePipeline, Pipeline
 
 ORDERS, EVENTS, SEARCHES = "public.orders", "public.events", "public.saved_searches"
 SCHEMA = (

@@ -8,8 +8,8 @@ from cdc.core.table import TableName
 from cdc.log.names import change_topic
 from tests.servers.second_paths.everything import EVENTS, FURTHER, HISTORY, ORDERS, Everything, add_everything
 from tests.support.cdc_inprocess import following, recapture_all
-from tests.support.kafka_partitions import add_partitions
-from tests.support.pipelines import without_followers
+from tests.support.parts.kafka_partitions import add_partitions
+from tests.support.parts.pipelines import without_followers
 
 
 def join_later(all: Everything) -> None:

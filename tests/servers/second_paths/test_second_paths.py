@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from tests.servers.second_paths.cells import BY_ROWS, ROUNDS
 from tests.servers.second_paths.everything import Everything, make_plain
 from tests.servers.second_paths.happenings import HAPPENINGS, join_later, stop_and_mend
-from tests.support.pipelines import MakePipeline
+from tests.support.parts.pipelines import MakePipeline
 
 pytestmark = pytest.mark.timeout(1200)
 SEED = int(os.environ.get("CDC_TEST_SEED", "1"))

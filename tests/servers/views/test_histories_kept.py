@@ -22,7 +22,7 @@ from tests.support.cdc_inprocess import (
 )
 from tests.support.cdc_subprocess import cdc as run_cdc
 from tests.support.lake.read_rows import read_rows
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.parts.pipelines import MakePipeline, Pipeline
 
 PRICES = (
     "CREATE TABLE prices (id int PRIMARY KEY, price numeric(8, 2), note text)",

@@ -14,7 +14,7 @@ from tests.support.cdc_inprocess import bootstrap, following, problems, verify
 from tests.support.cdc_subprocess import LIMIT_SECONDS
 from tests.support.lake.read_rows import read_rows
 from tests.support.pages import read_example
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.parts.pipelines import MakePipeline, Pipeline
 
 TABLES = ("page_views", "prices", "sales", "searches", "clicks", "readings")
 SCHEMA = (

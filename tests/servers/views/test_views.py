@@ -10,7 +10,7 @@ from cdc.core.table import TableName
 from cdc.run.kept_views import describe_views, explain_view, rebuild_view
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, problems, verify
 from tests.support.pages import read_example
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.parts.pipelines import MakePipeline, Pipeline
 from tests.support.views.gates import Gates
 from tests.support.waiting import until
 

@@ -10,7 +10,7 @@ import pytest
 from cdc.core.table import TableName
 from cdc.sinks.lake.layout import Lake, folder_name
 from cdc.sinks.lake.settings import SCHEME
-from tests.support.object_store_fixture import S3Server, delta_rs_options, reach
+from tests.support.parts.object_store_fixture import S3Server, delta_rs_options, reach
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

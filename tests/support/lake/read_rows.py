@@ -6,7 +6,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
 from cdc.core.table import TableName
-from tests.support.pipelines import Pipeline
+from tests.support.parts.pipelines import Pipeline
 
 
 def read_rows(pipeline: Pipeline, name: str) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.support.views.mutations import MUTATIONS, OF_CHANGES, SELDOM
-from tests.support.views.statement_checks import find_trouble, read_statement
+from tests.support.views.statements.statement_checks import find_trouble, read_statement
 from tests.support.views.trial_runs import describe, run_in_duckdb, run_trials
 from tests.support.views.trials import make_trials, random_statement
 

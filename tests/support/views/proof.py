@@ -17,8 +17,8 @@ from cdc.views.statement.entrance.kinds import Kind, kind_of
 from cdc.views.statement.normal_form import normalize
 from cdc.views.statement.statement import Statement
 from cdc.views.statement.tree.build import build_tree
-from tests.support.views.edge_values import EDGES, edge_table
 from tests.support.views.proven_cases import FORMS
+from tests.support.views.statements.edge_values import EDGES, edge_table
 from tests.support.views.two_engines import Accepted, Engines, Results
 
 T_NAME = TableName("public", "t")

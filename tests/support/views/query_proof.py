@@ -12,8 +12,8 @@ from cdc.views.statement.dialect.statements import DuckStatement, write_statemen
 from cdc.views.statement.entrance.kinds import Kind as RegistryKind
 from cdc.views.statement.entrance.kinds import kind_of
 from cdc.views.statement.parsing import parse_statement
-from tests.support.views.edge_values import EDGES, edge_table, to_array
 from tests.support.views.proof import T_NAME, Form, Outcome, form_over
+from tests.support.views.statements.edge_values import EDGES, edge_table, to_array
 from tests.support.views.two_engines import Engines
 
 _MOST_SUMMED = 2**40

@@ -20,8 +20,8 @@ from cdc.core.table import Column, Kind, Table
 from cdc.views.refresh.evaluate import Evaluator
 from cdc.views.statement.dialect.statements import DuckStatement
 from cdc.views.statement.tree.spelling import spell_columns
-from tests.support.views.grammar import TABLES
 from tests.support.views.rows_as_text import name_row, read_json
+from tests.support.views.statements.grammar import TABLES
 from tests.support.views.trials import AFTER, BEFORE, BY_SPARK, HISTORIES, Rows, Trial, make_trial, make_trials
 
 _STATE: Final = "_state"

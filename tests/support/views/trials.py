@@ -22,8 +22,8 @@ from cdc.views.definition import ViewDefinition
 from cdc.views.refresh.derived import NotDerivedError
 from cdc.views.refresh.needed import find_needed_rows
 from cdc.views.refresh.touched import TouchedKeys, find_touched_keys
-from tests.support.views.grammar import TABLES, Grammar, RandomStatement
 from tests.support.views.rows_as_text import name_value, read_values
+from tests.support.views.statements.grammar import TABLES, Grammar, RandomStatement
 from tests.unit.views.refresh.test_refresh import MemoryTable
 
 Rows = Mapping[TableName, pa.Table]

@@ -10,7 +10,7 @@ from cdc.connect.capture.connect_client import ConnectClient, split_login
 from cdc.connect.capture.connector_state import ConnectorState, look_up
 from cdc.core.errors import ConfigurationError, PreconditionError, UnreachableError
 from cdc.run.health.trouble import describe_trouble
-from tests.support.ports import free_port
+from tests.support.parts.ports import free_port
 
 TRACE = (
     "org.apache.kafka.connect.errors.ConnectException: tolerance exceeded\n\tat A.b(A.java:1)\nCaused by: X: slot gone"

@@ -18,7 +18,7 @@ from cdc.views.compiled import compile_view
 from cdc.views.definition import ViewDefinition
 from cdc.views.epoch_windows import define_over_epochs
 from cdc.views.statement.final_windows import LATE, find_closing_window, list_read_tables, select_late
-from tests.unit.views.test_final_windows import (
+from tests.unit.views.statement.test_final_windows import (
     CLICKS,
     FINAL_AFTER,
     MINUTES,

@@ -6,7 +6,8 @@
 - opaque: nobody has looked, or the analysis does not follow it. A view with it is computed as a whole. A function that
   is on no list counts so, too.
 
-tests/unit/views/test_admission.py holds the sets against sqlglot, tests/spark/test_random_statements.py against Spark.
+tests/unit/views/statement/test_admission.py holds the sets against sqlglot, tests/spark/test_random_statements.py
+against Spark.
 """
 
 from typing import Final

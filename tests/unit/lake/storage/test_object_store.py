@@ -19,7 +19,7 @@ from tests.support.histories import THINGS
 from tests.support.lake.disturbance import Disturbance, run_disturbance
 from tests.support.lake.places import PlacedLake, on_server
 from tests.support.lake.tables import apply, copy_rows, open_writer, read_by_delta_rs, row, update
-from tests.support.object_store_fixture import KEY, SECRET, S3Server, access_at, reach, started
+from tests.support.parts.object_store_fixture import KEY, SECRET, S3Server, access_at, reach, started
 
 if TYPE_CHECKING:
     from obstore.store import BackoffConfig

@@ -31,7 +31,7 @@ from tests.support.histories import THINGS
 from tests.support.lake.places import PlacedLake, on_server
 from tests.support.lake.tables import row, update, write_copy
 from tests.support.model_changes import as_columns
-from tests.support.object_store_fixture import S3Server
+from tests.support.parts.object_store_fixture import S3Server
 
 BATCHES = 30
 

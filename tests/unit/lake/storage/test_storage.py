@@ -14,7 +14,7 @@ import pytest
 from cdc.sinks.lake.delta import data_files
 from cdc.sinks.lake.storage.base import Storage, open_storage
 from tests.support.lake.places import PLACES, PlacedLake, place_lake
-from tests.support.object_store_fixture import SECRET
+from tests.support.parts.object_store_fixture import SECRET
 
 LOG = "_delta_log"
 

@@ -12,7 +12,7 @@ import pyspark
 import cdc
 from cdc.run.spark.workers import PACKAGES
 from cdc.run.toolkit_archive import build_archive
-from tests.support.worker_python import documented_packages, make_worker_python
+from tests.support.parts.worker_python import documented_packages, make_worker_python
 
 TASKS: Final = {"mapInArrow", "map_parts", "run_in_tasks", "mapPartitions", "RowsTask", "NumbersTask"}
 """Names that a module has which gives functions or objects of its own to tasks."""

@@ -17,9 +17,9 @@ from cdc.config.init import TemplateValues
 from cdc.local.endpoints import Service
 from cdc.local.services import down, up, wipe
 from cdc.local.state_dir import Home
-from tests.support.ports import free_ports
+from tests.support.parts.ports import free_ports
 
-DOCKER = Path(__file__).parents[2] / "docker"
+DOCKER = Path(__file__).parents[3] / "docker"
 PORTS = ("CDC_SOURCE_PORT", "CDC_LOG_PORT", "CDC_CONNECT_PORT", "CDC_SEARCH_PORT")
 SERVICES = {
     Service.POSTGRES: "postgres",

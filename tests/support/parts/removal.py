@@ -8,7 +8,7 @@ import pytest
 from psycopg import sql
 
 from cdc.connect.capture.connect_client import ConnectClient
-from tests.support.servers_fixture import Servers
+from tests.support.parts.servers_fixture import Servers
 from tests.support.waiting import until
 
 

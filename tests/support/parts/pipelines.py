@@ -16,8 +16,8 @@ from psycopg import sql
 from cdc.config.file import load
 from cdc.config.init import template
 from cdc.config.settings import PipelineSettings
-from tests.support.removal import Remove, Traces
-from tests.support.servers_fixture import Servers
+from tests.support.parts.removal import Remove, Traces
+from tests.support.parts.servers_fixture import Servers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

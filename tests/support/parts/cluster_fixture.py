@@ -13,9 +13,9 @@ import pytest
 from pyspark.java_gateway import launch_gateway
 
 from cdc.local.servers.java import find_java
-from tests.support.ports import free_ports
+from tests.support.parts.ports import free_ports
+from tests.support.parts.worker_python import make_worker_python
 from tests.support.waiting import until
-from tests.support.worker_python import make_worker_python
 
 HOST: Final = "127.0.0.1"
 CORES, MEBIBYTES = 1, 1024

@@ -17,7 +17,7 @@ from cdc.views.statement.statement import Statement
 from cdc.views.statement.tree.build import build_tree
 from cdc.views.statement.tree.nodes import Derived, Generated, Nested, OpaqueQuery, OpaqueSource, Scan, Select
 from cdc.views.statement.tree.writing import write
-from tests.unit.views.test_admission import TABLES, A, function_classes
+from tests.unit.views.statement.test_admission import TABLES, A, function_classes
 
 CLASSES = sorted((kind for kind in function_classes(exp.Expression) - {Nested}), key=lambda kind: kind.__name__)
 """All node classes of sqlglot."""

@@ -7,8 +7,8 @@ UNION, windows that tie, expressions of expressions, names in other letters.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tests.support.views.forms import FORBIDDEN, FORMS, write_form
-from tests.support.views.grammar_values import SHAPES, TABLES, Source, ValueGrammar
+from tests.support.views.statements.forms import FORBIDDEN, FORMS, write_form
+from tests.support.views.statements.grammar_values import SHAPES, TABLES, Source, ValueGrammar
 
 __all__ = ["SHAPES", "TABLES", "Grammar", "RandomStatement"]
 

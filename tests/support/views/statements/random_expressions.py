@@ -11,8 +11,8 @@ from pyspark.errors import PySparkException
 from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.table import Column, Kind, Table
 from cdc.views.statement.parsing import parse_statement
-from tests.support.views.edge_values import EDGES, to_array
 from tests.support.views.proof import T_NAME, accept, forms
+from tests.support.views.statements.edge_values import EDGES, to_array
 from tests.support.views.two_engines import Accepted, Engines, Results
 
 DEEPEST = 3

@@ -10,7 +10,7 @@ from cdc.views.definition import ViewDefinition
 from cdc.views.explanation import explain
 from cdc.views.statement.final_windows import list_read_tables
 from cdc.views.statement.parsing import check_view
-from tests.support.views.grammar import TABLES, RandomStatement
+from tests.support.views.statements.grammar import TABLES, RandomStatement
 
 _HINT: Final = re.compile(r"/\*\+.*?\*/")
 _FORBIDDEN: Final = re.compile(

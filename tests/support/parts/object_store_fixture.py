@@ -18,7 +18,7 @@ from cdc.local.fetch.jars import fetch
 from cdc.local.servers.java import find_java
 from cdc.sinks.lake.settings import S3Settings
 from cdc.sinks.lake.storage import spark_s3a as s3a
-from tests.support.ports import free_port
+from tests.support.parts.ports import free_port
 from tests.support.waiting import until
 
 if TYPE_CHECKING:

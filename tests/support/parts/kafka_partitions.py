@@ -4,7 +4,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from cdc.connect.capture.connect_client import ConnectClient
-from tests.support.pipelines import Pipeline
+from tests.support.parts.pipelines import Pipeline
 
 
 def add_partitions(pipeline: Pipeline, topic: str, count: int) -> None:

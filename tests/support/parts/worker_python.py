@@ -8,7 +8,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-PAGE = Path(__file__).parents[2] / "cdc" / "config" / "README.md"
+PAGE = Path(__file__).parents[3] / "cdc" / "config" / "README.md"
 
 
 def documented_packages() -> list[str]:

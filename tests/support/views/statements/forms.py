@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Final
 
-from tests.support.views.form_parts import Forms
-from tests.support.views.grammar_values import SHAPES
+from tests.support.views.statements.form_parts import Forms
+from tests.support.views.statements.grammar_values import SHAPES
 
 
 def write_form(name: str, random: Random) -> str:

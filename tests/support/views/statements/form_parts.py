@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tests.support.views.grammar_values import SHAPES, Source, ValueGrammar
+from tests.support.views.statements.grammar_values import SHAPES, Source, ValueGrammar
 
 
 @dataclass(slots=True)

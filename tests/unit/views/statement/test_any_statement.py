@@ -12,10 +12,10 @@ from cdc.views.definition import ViewDefinition
 from cdc.views.explanation import explain
 from cdc.views.statement.parsing import check_view
 from tests.support.further import further
-from tests.support.views import grammar
-from tests.support.views.forms import FORBIDDEN, FORMS
-from tests.support.views.grammar import TABLES, Grammar
-from tests.support.views.statement_checks import find_trouble, read_statement
+from tests.support.views.statements import grammar
+from tests.support.views.statements.forms import FORBIDDEN, FORMS
+from tests.support.views.statements.grammar import TABLES, Grammar
+from tests.support.views.statements.statement_checks import find_trouble, read_statement
 from tests.support.views.trials import random_statement
 
 FIRST = int(os.environ.get("CDC_TEST_SEED", "0"))
