@@ -15,7 +15,7 @@ from cdc.lab.capture.readers import WAYS, CaptureWay, Version
 from cdc.lab.figures.canvas import Tone
 from cdc.lab.figures.timeline import Event, Span, Timeline
 from cdc.lab.lesson import Findings
-from cdc.lab.waiting import read_clock
+from cdc.lab.waiting import read_clock, wait_for
 from cdc.lab.workplace import Workplace
 
 ORDERS: Final = 600
@@ -91,6 +91,13 @@ class WatchedTable:
         if kind is OrdersWrite.UPDATE:
             self._costs.append(took)
 
+    def look_behind_all(self) -> None:
+        """Look when no transaction of now is open any more, another database's neither: they share the horizon."""
+        [[newest]] = self._writer.execute("SELECT pg_current_xact_id()::text").fetchall()
+        passed = "SELECT pg_snapshot_xmin(pg_current_snapshot()) > %s::xid8"
+        wait_for(lambda: self._writer.execute(passed, (newest,)).fetchall() == [(True,)], "open transactions end")
+        self.look()
+
     def commit_late(self) -> None:
         self._late.execute("COMMIT")
         self.spans.append(Span(LATECOMER, self._late_began, read_clock(), "open: nobody sees it", Tone.BAD))
@@ -111,6 +118,8 @@ def run(place: Workplace) -> Findings:
             table.look()
             if number == LATE_ROUND:
                 table.commit_late()
+    behind_nobody = tables[3]
+    behind_nobody.look_behind_all()
     missed = [count_missed(changes, table.seen) for table in tables]
     _, polled, by_number, finished, logged = (found.total() for found in missed)
     bare, _, _, triggered, undisturbed = costs = [table.milliseconds for table in tables]

@@ -77,6 +77,8 @@ def take_kafka_away(
             kafka.close()
             beside.run("INSERT INTO things VALUES (2)")
             started.wait_for(f"{BESIDE}: ")
+            # the capture moves again, so the next outage is told by its name
+            running.wait_for(" changes, at ")
 
 
 def take_connect_away(

@@ -316,7 +316,10 @@ def role(servers: Servers) -> Iterator[str]:
         password = sql.Literal(servers.password)
         admin.execute(sql.SQL("CREATE ROLE {} LOGIN REPLICATION PASSWORD {}").format(name, password))
     yield text
+    owned = "SELECT count(*) FROM pg_shdepend JOIN pg_roles r ON r.oid = refobjid WHERE rolname = %s"
     with servers.connect() as admin:
+        # the database is taken away beside this test
+        until(lambda: admin.execute(owned, (text,)).fetchone() == (0,), "nothing is the role's")
         admin.execute(sql.SQL("DROP ROLE {}").format(name))
 
 
