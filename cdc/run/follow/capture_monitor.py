@@ -48,6 +48,8 @@ class CaptureMonitor:
         self._health = CaptureHealth(pipeline, CaptureObserver.glance)
         self._last_kind: str | None = None
         self._left_out = set[str]()
+        self._failure: str | None = None
+        self._named = set[TableName]()
 
     def find_fatal(self) -> CdcError | None:
         """Check once; returns the failure that keeps `target` from ever being reached, or None."""
@@ -86,11 +88,24 @@ class CaptureMonitor:
             publication.check_whole(connection, self._pipeline.settings.source.publication)
             self._report_children(connection)
             found, state = self._health.check(allowed, connection), self._health.connector
-        if state and state.failure is not None:
-            # Debezium decodes every row by the table's current types, and fails at rows written before a type changed.
-            # So the changed tables are copied again; the capture starts behind their old rows.
-            self._stop(find_changed_tables(self._pipeline, also_widened=False) or self._find_named(state.failure))
+        self._stop_failed(state.failure if state else None)
         return found
+
+    def _stop_failed(self, failure: str | None) -> None:
+        """Stop the tables at which the capture failed.
+
+        Debezium decodes every row by the table's current types, and fails at rows written before a type changed. So the
+        changed tables are copied again; the capture starts behind their old rows.
+        """
+        if failure != self._failure:
+            self._failure, self._named = failure, set()
+        if failure is None:
+            return
+        changed = find_changed_tables(self._pipeline, also_widened=False)
+        # a failure stands until a copy starts the connector: a table that is copied by then is not stopped again
+        named = {} if changed else self._find_named(failure)
+        self._stop(changed or {name: why for name, why in named.items() if name not in self._named})
+        self._named |= changed.keys() | named.keys()
 
     def _report_children(self, connection: Connection) -> None:
         """Say once which tables inherit from a followed one, and are not followed: somebody may have made one."""
