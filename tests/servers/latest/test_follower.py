@@ -11,7 +11,6 @@ from confluent_kafka import KafkaException
 from pyspark.sql import SparkSession
 
 from cdc.columns.feed import FeedBatch, FeedRows
-from cdc.columns.rows.digest import digest_of_copy
 from cdc.core.errors import PreconditionError, RefusedError
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.log.clients.topics import Admin, Topic
@@ -22,10 +21,10 @@ from cdc.sinks.lake.feed.commit_changes import LazyParts
 from cdc.sinks.latest import state
 from cdc.sinks.latest.follower import LatestFollower
 from cdc.sinks.latest.state_writer import StateWriter
-from tests.contract.fed import changed, copy_of, copy_of_frame, keyed
+from tests.contract.every_value import check_every_value
+from tests.contract.fed import changed, copy_of, keyed
 from tests.contract.followers import OTHERS, bookmark
 from tests.servers.latest.play import MARK, ROWS, at, loaded, one, records, row
-from tests.support.every_kind import EVERY_KIND, every_kind_rows
 from tests.support.histories import THINGS
 from tests.support.model import Key, Row
 
@@ -52,17 +51,7 @@ def start(spark: SparkSession, log: LogSettings) -> Iterator[Start]:
 
 
 def test_every_value_comes_back_exactly(spark: SparkSession, start: Start) -> None:
-    rows, follower = every_kind_rows(spark), start()
-    assert follower.write_count(EVERY_KIND.name) == 0
-    copy = copy_of_frame(rows, EVERY_KIND)
-    follower.load(EVERY_KIND, copy, MARK)
-    assert follower.write_count(EVERY_KIND.name) == rows.count()
-    found = follower.rows(EVERY_KIND)
-    assert found.dtypes == rows.dtypes
-    assert found.count() == 4
-    assert found.exceptAll(rows).isEmpty()
-    assert rows.exceptAll(found).isEmpty()
-    assert follower.digest(EVERY_KIND) == digest_of_copy(copy, EVERY_KIND)
+    check_every_value(spark, start(), MARK)
 
 
 def test_a_key_has_one_partition_whoever_writes_it(spark: SparkSession, start: Start, log: LogSettings) -> None:

@@ -22,6 +22,7 @@ from cdc.sinks.opensearch.client import Cluster, list_names, open_client, refres
 from cdc.sinks.opensearch.layout import index_name, positions_index, refusals_index
 from cdc.sinks.search.follower import SearchFollower
 from cdc.sinks.search.settings import SearchSettings
+from tests.contract.every_value import check_every_value
 from tests.contract.fed import changed, copy_of, copy_of_frame, keyed
 from tests.contract.followers import OTHERS, bookmark
 from tests.servers.search.faulty_node import Faulty, items
@@ -36,17 +37,7 @@ FREE_OF_LISTENERS = "http://127.0.0.1:1"
 
 
 def test_every_value_comes_back_exactly(spark: SparkSession, follower: SearchFollower) -> None:
-    rows = every_kind_rows(spark)
-    assert follower.write_count(EVERY_KIND.name) == 0
-    copy = copy_of_frame(rows, EVERY_KIND)
-    follower.load(EVERY_KIND, copy, MARK)
-    assert follower.write_count(EVERY_KIND.name) == rows.count()
-    found = follower.rows(EVERY_KIND)
-    assert found.dtypes == rows.dtypes
-    assert found.count() == 4
-    assert found.exceptAll(rows).isEmpty()
-    assert rows.exceptAll(found).isEmpty()
-    assert follower.digest(EVERY_KIND) == digest_of_copy(copy, EVERY_KIND)
+    check_every_value(spark, follower, MARK)
 
 
 def test_values_can_be_searched(spark: SparkSession, follower: SearchFollower, search_url: str, name: str) -> None:

@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-from cdc.core.table import Column, Kind, Table, TableName
 from cdc.views import compiled
 from cdc.views.definition import ViewDefinition
 from cdc.views.explanation import explain
@@ -11,21 +10,11 @@ from cdc.views.statement.analysis.provenance import NOWHERE, Provenance
 from cdc.views.statement.dialect import macros
 from cdc.views.statement.dialect.statements import DuckStatement, compute_in_duckdb
 from cdc.views.statement.tree.nodes import Derived, Scan, Source
+from tests.support.views.sales import CUSTOMERS, ORDERS
 
 VIEWS = Path(compiled.__file__).parent
 STATEMENT, SOURCES, ROUTES, MACRO, WRITTEN = re.findall(
     r"```\w*\n(.*?)```", (VIEWS / "COMPILER.md").read_text(), re.DOTALL
-)
-CUSTOMERS = Table(TableName("public", "customers"), (Column("id", Kind.INTEGER), Column("name", Kind.TEXT)), ("id",))
-ORDERS = Table(
-    TableName("public", "orders"),
-    (
-        Column("id", Kind.BIGINT),
-        Column("customer_id", Kind.INTEGER),
-        Column("total", Kind.DECIMAL, 10, 2),
-        Column("placed_at", Kind.TIMESTAMPTZ),
-    ),
-    ("id",),
 )
 VIEW = compiled.compile_view(
     ViewDefinition.of("shop.days", STATEMENT, ["id", "day"]), {each.name: each for each in (CUSTOMERS, ORDERS)}
