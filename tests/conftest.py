@@ -13,7 +13,7 @@ from tests.support.examples import load_profile
 from tests.support.further import deselect_further, pytest_addoption, pytest_terminal_summary, pytest_testnodedown
 from tests.support.parts.cluster_fixture import cluster
 from tests.support.parts.object_store_fixture import s3_server
-from tests.support.parts.pipelines import left, make_pipeline, make_shared_pipeline, quicker
+from tests.support.parts.pipelines import close_opened, left, make_pipeline, make_shared_pipeline, quicker
 from tests.support.parts.quick_spark import QUICK
 from tests.support.parts.removal import removal
 from tests.support.parts.servers_fixture import (
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "close_opened",
     "cluster",
     "kafka_bootstrap",
     "left",

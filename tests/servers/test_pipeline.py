@@ -1,9 +1,11 @@
 """The whole path with real servers: Postgres, Debezium, Kafka, Spark, Delta, OpenSearch, and the latest log."""
 
+import os
 import random
 import re
+import resource
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NoReturn
 from unittest.mock import patch
@@ -24,6 +26,8 @@ from tests.support.cdc_inprocess import bootstrap, catch_up, following, lend, ve
 from tests.support.parts.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
+
+MOST_OF_SELECT = 1024
 
 
 @pytest.fixture
@@ -72,7 +76,21 @@ def configured(pipeline: Pipeline, old: str, new: str) -> Iterator[None]:
     pipeline.config.write_text(before)
 
 
-def test_tables_join_while_the_others_are_followed(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    """More files than `select` takes are open in this process, as where hundreds of tables are followed."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))
+    with ExitStack() as held:
+        while held.enter_context(open(os.devnull)).fileno() <= MOST_OF_SELECT:  # noqa: PTH123
+            pass
+        yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_tables_join_while_the_others_are_followed(
+    make_pipeline: MakePipeline, spark: SparkSession, many_files: None
+) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
     bootstrap(pipeline, spark)
     work = Workload(pipeline.connection, random.Random(8))

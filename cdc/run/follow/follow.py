@@ -1,5 +1,6 @@
 """`cdc follow`: one stream per follower, in one Spark application, until it is told to stop."""
 
+import resource
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -86,6 +87,11 @@ def _tune_process() -> None:
     # this process reads many messages for long
     relax_gc()
     limit_arenas()
+    # of each table some files of its index are open, and most systems give 1,024 until a process asks for more
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # macOS refuses what it names as the most
+    with suppress(ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _run_streams(

@@ -1,6 +1,7 @@
 """Makes Python's garbage collector run less often."""
 
 import gc
+from functools import cache
 from typing import Final
 
 THRESHOLDS: Final = (50_000, 20, 100)
@@ -11,7 +12,12 @@ looking for cycles, and there are none.
 """
 
 
+@cache
 def relax_gc() -> None:
-    """Tune the collector for a process that reads many messages; objects imported by now are never scanned again."""
+    """Tune the collector for a process that reads many messages; objects imported by now are never scanned again.
+
+    Only a process's first call does something: a second `gc.freeze` would keep what waits for the collector for ever,
+    with its open files and clients.
+    """
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)

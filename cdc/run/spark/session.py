@@ -14,6 +14,7 @@ from pathlib import Path
 from py4j.protocol import Py4JError
 from pyspark.core.context import SparkContext
 from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from cdc.core.error_text import pick_first_line
@@ -124,6 +125,9 @@ def build(name: str, options: SessionOptions, conf: Mapping[str, str]) -> SparkS
         session = _start(java, builder, options)
     except (PySparkRuntimeError, Py4JError) as error:
         raise PreconditionError(f"Spark does not start: {pick_first_line(error)}", f"see {options.log}") from error
+    # now, not with the first stream: py4j waits for Java by `select`, which takes no descriptor above 1,023. Of a
+    # process that had so many files by then, the stream hung without a word
+    ensure_callback_server_started(session.sparkContext._gateway)  # type: ignore[no-untyped-call]
     if archive and not archive.is_there:
         # session and first micro-batch take 17 s of processor time without an archive, 6.5 s with one and a late
         # compiler

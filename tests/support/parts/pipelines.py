@@ -1,5 +1,6 @@
 """Pipelines for tests, each on a database of its own, taken away afterwards."""
 
+import gc
 import os
 import re
 import secrets
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from cdc.run.pipeline import StartSpark
 
 
+_OPENED: "list[OpenedPipeline]" = []
+
+
 @dataclass(frozen=True)
 class Pipeline:
     """A pipeline of a test: its configuration file, and a session on its database."""
@@ -45,10 +49,12 @@ class Pipeline:
         return Traces(found.connect.url, found.connect.connector, found.source.dbname)
 
     def opened(self, spark: "SparkSession | StartSpark | None" = None) -> "OpenedPipeline":
-        """The pipeline as jobs take it, with nothing opened yet."""
+        """The pipeline as jobs take it, with nothing opened yet; what is opened of it is closed after the test."""
         from cdc.run.pipeline import Pipeline as OpenedPipeline
 
-        return OpenedPipeline(self.settings, spark if spark is None or callable(spark) else lambda: spark)
+        opened = OpenedPipeline(self.settings, spark if spark is None or callable(spark) else lambda: spark)
+        _OPENED.append(opened)
+        return opened
 
     def run(self, *statements: str) -> None:
         for statement in statements:
@@ -84,6 +90,13 @@ QUICKER = {
     "cdc.run.verify.catch_up.POLL_SECONDS": 0.1,
 }
 """Seconds between two looks or tries in a test, where a user's are 0.5 to 30."""
+
+
+@pytest.fixture(autouse=True)
+def close_opened() -> Iterator[None]:
+    """Closes what the test has opened of pipelines: clients that wait for a collector disturb the next tests."""
+    yield
+    _close_opened()
 
 
 @pytest.fixture
@@ -160,9 +173,17 @@ def pipelines(servers: Servers, folder: Path, remove: Remove) -> Iterator[MakePi
     try:
         yield make
     finally:
+        _close_opened()
         for pipeline in made:
             pipeline.connection.close()
         remove(servers, [pipeline.traces for pipeline in made])
+        # maps of indexes and threads of followers, which a `follow` in this process lets the collector find hours later
+        gc.collect()
+
+
+def _close_opened() -> None:
+    while _OPENED:
+        _OPENED.pop().close()
 
 
 def without_followers(text: str, *names: str) -> str:
