@@ -20,11 +20,11 @@ from cdc.log.clients.topics import Admin, ensure_topic
 from cdc.log.clients.transactional_writer import RecordRefusedError, TransactionalWriter
 from cdc.log.names import check_distinct, latest_topic
 from cdc.log.settings import LogSettings
+from cdc.sinks.bulkheads import Stops, TableBulkhead
 from cdc.sinks.latest import layout, read, topics, write
 from cdc.sinks.latest.state import TableRecord, missing_copy_error, to_stop_error
 from cdc.sinks.latest.state_writer import StateWriter
 from cdc.sinks.owner import Owner
-from cdc.sinks.walls import Stops, TableWall
 
 
 class _TableFailedError(Exception):
@@ -44,7 +44,7 @@ class LatestFollower:
         self._states = StateWriter(log, Owner(pipeline, name))
         self._topics_made_again = 0
         # of the broker or the lake's store, not of a table; librdkafka raises SystemError around its own in a callback
-        self._wall = TableWall(name, (KafkaException, SystemError, OSError))
+        self._bulkhead = TableBulkhead(name, (KafkaException, SystemError, OSError))
 
     def close(self) -> None:
         self._states.close()
@@ -85,7 +85,7 @@ class LatestFollower:
 
             with Admin(self._log) as admin:
                 ensure_topic(admin, layout.topic_of_positions(self._log))
-                stops = self._wall.collect(make, tables)
+                stops = self._bulkhead.collect(make, tables)
             if made:
                 self._topics_made_again += any(state.has_topic(table.name) for table in made)
                 self._states.register([TableRecord(table) for table in made])
@@ -105,7 +105,7 @@ class LatestFollower:
         Stops the table if rows of it are refused.
         """
         stops = self._prepare([table], look=True)
-        self._stop([table], stops or self._wall.collect(lambda each: self._load(each, copy, bookmark), [table]))
+        self._stop([table], stops or self._bulkhead.collect(lambda each: self._load(each, copy, bookmark), [table]))
 
     def _load(self, table: Table, copy: TableCopy, bookmark: Bookmark) -> None:
         # keep the stop until the copy is complete
@@ -149,7 +149,7 @@ class LatestFollower:
         stopped = self._stop_records(stops)
         try:
             with self._states.transaction() as writer:
-                if failed := self._wall.collect(lambda name: self._send(writer, name, batch.tables[name]), going):
+                if failed := self._bulkhead.collect(lambda name: self._send(writer, name, batch.tables[name]), going):
                     raise _TableFailedError
                 for registration in stopped:
                     self._states.write_record(writer, registration)

@@ -13,6 +13,7 @@ from opensearchpy.exceptions import OpenSearchException, RequestError, Transport
 from cdc.columns.feed import FeedRows
 from cdc.columns.rows.documents import documents, key_documents, portions
 from cdc.core.table import Table
+from cdc.sinks.bulkheads import attempt
 from cdc.sinks.opensearch.layout import Searchable
 from cdc.sinks.percolator import search
 from cdc.sinks.percolator.layout import OwnFields
@@ -21,7 +22,6 @@ from cdc.sinks.percolator.percolators import Percolators, Refused
 from cdc.sinks.percolator.queries import Key, Queries
 from cdc.sinks.percolator.search import QueryRefusedError
 from cdc.sinks.percolator.settings import PercolatorSettings
-from cdc.sinks.walls import attempt
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from cdc.core.errors import PreconditionError, TableStoppedError
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
 from cdc.log.settings import LogSettings
+from cdc.sinks.bulkheads import Stops, TableBulkhead
 from cdc.sinks.opensearch.client import Cluster, open_client
 from cdc.sinks.opensearch.layout import Searchable, version_at
 from cdc.sinks.owner import Owner
@@ -26,7 +27,6 @@ from cdc.sinks.percolator.queries import Key, Queries, changed_texts
 from cdc.sinks.percolator.records import Moment, Reached
 from cdc.sinks.percolator.refusals import Refusals
 from cdc.sinks.percolator.settings import PercolatorSettings
-from cdc.sinks.walls import Stops, TableWall
 
 Changes = Mapping[TableName, Iterable[FeedRows]]
 
@@ -60,7 +60,7 @@ class PercolatorFollower:
         self._queries = TableName.parse(settings.queries.table)
         self._matched = [*dict.fromkeys(map(TableName.parse, settings.tables))]
         self._remarks: list[PreconditionError] = []
-        self._wall = TableWall(owner.follower, (OpenSearchException, OSError))
+        self._bulkhead = TableBulkhead(owner.follower, (OpenSearchException, OSError))
         self._failed: dict[TableName, str] = {}
 
     def prepare(self, tables: Sequence[Table]) -> None:
@@ -113,7 +113,7 @@ class PercolatorFollower:
             )
 
         # without an outcome a table is not current: its matches stay, and the next batch matches it as a whole
-        self._tell(self._wall.collect(evaluate, matched))
+        self._tell(self._bulkhead.collect(evaluate, matched))
         self._keep_refusals(client, queries.table, outcomes, changed, current)
         return outcomes
 

@@ -20,6 +20,7 @@ from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.core.position import Bookmark, Position
 from cdc.core.schema_change import has_more_columns
 from cdc.core.table import Table, TableName
+from cdc.sinks.bulkheads import Stops, TableBulkhead
 from cdc.sinks.opensearch import layout
 from cdc.sinks.opensearch.client import Cluster, StandingClient, open_client, refresh
 from cdc.sinks.opensearch.layout import IndexNote, Searchable
@@ -30,7 +31,6 @@ from cdc.sinks.search.indexes import Indexes, TableIndex
 from cdc.sinks.search.known import Known
 from cdc.sinks.search.state import SearchState, StateDocument
 from cdc.sinks.search.write import IndexWriter, check_table
-from cdc.sinks.walls import Stops, TableWall
 
 TABLES_AT_ONCE: Final = 4
 """Tables of a batch that are written at the same time: of small ones, most of the time goes into waiting."""
@@ -56,7 +56,7 @@ class SearchFollower:
         self._writer = IndexWriter(self._indexes)
         self._document = StateDocument.of(prefix, self._owner)
         # of the node or the lake's store, not of a table
-        self._wall = TableWall(name, (OpenSearchException, OSError))
+        self._bulkhead = TableBulkhead(name, (OpenSearchException, OSError))
         self._known = Known()
         self._client = StandingClient(self._cluster)
 
@@ -81,7 +81,7 @@ class SearchFollower:
             self._indexes.prepare_own(client)
             stops = self._read(client).stops
             going = [table for table in tables if table.name not in stops]
-            self._stop(client, self._wall.collect(partial(self._prepare, client), going))
+            self._stop(client, self._bulkhead.collect(partial(self._prepare, client), going))
             self._known.prepared = [*tables]
 
     def _prepare(self, client: OpenSearch, table: Table) -> None:
@@ -98,7 +98,7 @@ class SearchFollower:
         """
         with self._writing() as client:
             self._known.indexes = None
-            failed = self._wall.collect(lambda each: self._writer.load(client, each, copy, bookmark), [table])
+            failed = self._bulkhead.collect(lambda each: self._writer.load(client, each, copy, bookmark), [table])
             self._stop(client, failed)
             if not failed:
                 self._resume(client, table.name)
@@ -114,8 +114,8 @@ class SearchFollower:
             # in the order mark, rows, refresh, position: after a kill in between, the batch is repeated with the same
             # versions, or the mark tells that the lake has lost it
             with self._marking(client, replace(state, begun=position), going) as marked:
-                wall = replace(self._wall, at_once=TABLES_AT_ONCE)
-                stops = wall.collect(partial(self._write, client, there, batch, version, marked), going)
+                bulkhead = replace(self._bulkhead, at_once=TABLES_AT_ONCE)
+                stops = bulkhead.collect(partial(self._write, client, there, batch, version, marked), going)
             refresh(client, [self._indexes.name_of(name) for name in going if name not in stops])
             # before the position, which stores the reasons: a stopped table must lose its bookmark first
             self._forget_copies(client, [there[n] for n, stop in stops.items() if n in there and not stop.is_lost])

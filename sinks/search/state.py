@@ -10,9 +10,9 @@ from opensearchpy.exceptions import ConflictError
 from cdc.core.errors import RefusedError, TableStoppedError
 from cdc.core.position import Position
 from cdc.core.table import TableName
+from cdc.sinks.bulkheads import Stops
 from cdc.sinks.opensearch.layout import positions_index
 from cdc.sinks.owner import Owner
-from cdc.sinks.walls import Stops
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from cdc.core.table import Table, TableName
 from cdc.run.pipeline import Pipeline
 from cdc.run.read.histories import select_as_of
 from cdc.run.spark.errors import translate_errors
+from cdc.run.verify.bulkhead import compare_alone
 from cdc.run.verify.report import Verdict
-from cdc.run.verify.walls import compare_alone
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.feed.digest import digest_of_version
 from cdc.sinks.lake.history.epochs import list_epochs

@@ -23,8 +23,8 @@ from cdc.log.names import transaction_topic
 from cdc.log.transaction_topic import EndsAbove
 from cdc.run.pipeline import Pipeline
 from cdc.run.spark.errors import translate_errors
+from cdc.run.verify.bulkhead import compare_alone
 from cdc.run.verify.report import Verdict
-from cdc.run.verify.walls import compare_alone
 from cdc.snapshots.copy import SnapshotSource
 from cdc.snapshots.read import SourceRows, read_in_process
 from cdc.snapshots.shared_snapshot import PAGE_BYTES, OnLock, SharedSnapshot, files, hold_snapshot

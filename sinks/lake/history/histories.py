@@ -1,6 +1,6 @@
 """The histories of a lake: kept beside their tables, one batch after the other.
 
-One wall of errors is around each: whatever happens to a history stops that one by name, and its table is followed on.
+A bulkhead is around each: whatever happens to a history stops that one by name, and its table is followed on.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -71,7 +71,7 @@ class Histories:
             return
         # tables with a history are read by the driver
         assert changes is not None
-        with self._wall(table, raises=_is_of_table), table.writer.lock:
+        with self._bulkhead(table, raises=_is_of_table), table.writer.lock:
             history = self._open(table, ends.last.committed_ms)
             if history is not None:
                 self._add(history, table.writer, TableVersions(changes.changes, changes.ranks, ends), version)
@@ -96,13 +96,13 @@ class Histories:
         """
         for name, table in tables.items():
             if self.has(name):
-                with self._wall(table):
+                with self._bulkhead(table):
                     self._open(table, committed_ms)
 
     def copy_again(self, table: CopiedTable) -> None:
         """Begin a copy of the table's present rows, if a history of it is kept: nobody knows what came in between."""
         if self.has(table.table.name):
-            with self._wall(table), table.writer.lock:
+            with self._bulkhead(table), table.writer.lock:
                 self._open(table, now_ms(), copy_again=True)
 
     def snapshots(self, names: Collection[TableName]) -> dict[TableName, Snapshot]:
@@ -133,7 +133,7 @@ class Histories:
         return taken
 
     @contextmanager
-    def _wall(
+    def _bulkhead(
         self, table: CopiedTable, raises: Callable[[Exception, TableName], bool] = lambda error, name: False
     ) -> Iterator[None]:
         """Stop the history by whatever happens to it; `raises`: what else goes to the caller."""

@@ -1,4 +1,4 @@
-"""The wall around each table or saved search of a follower: whatever one meets stops that one, and the others go on."""
+"""The bulkhead around each table or saved search of a follower: what one meets stops that one, and the others go on."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +17,7 @@ Item = TypeVar("Item", Table, TableName)
 
 
 @dataclass(frozen=True, slots=True)
-class TableWall:
+class TableBulkhead:
     """Does the same work for several tables of a follower, `at_once` of them at a time.
 
     A table whose work fails is stopped: by its own TableStoppedError, or by one line about any other error, whose

@@ -1,4 +1,4 @@
-"""The wall around each table of a follower, and around each saved search."""
+"""The bulkhead around each table of a follower, and around each saved search."""
 
 import threading
 
@@ -6,7 +6,7 @@ import pytest
 
 from cdc.core.errors import CopyLostError, PreconditionError, TableStoppedError
 from cdc.core.table import TableName
-from cdc.sinks.walls import REMEDY, TableWall, attempt
+from cdc.sinks.bulkheads import REMEDY, TableBulkhead, attempt
 
 FINE, BAD, LOST = (TableName("public", name) for name in ("fine", "bad", "lost"))
 
@@ -26,10 +26,10 @@ def test_whatever_a_table_meets_stops_it_alone(at_once: int) -> None:
             raise CopyLostError("it is gone")
         done.append(name)
 
-    stops = TableWall("search", at_once=at_once).collect(work, [BAD, LOST, FINE])
+    stops = TableBulkhead("search", at_once=at_once).collect(work, [BAD, LOST, FINE])
     assert done == [FINE]
     assert [*stops] == [BAD, LOST]
-    assert stops[BAD].what.startswith("public.bad: an error that cdc does not know (test_walls.py:")
+    assert stops[BAD].what.startswith("public.bad: an error that cdc does not know (test_bulkheads.py:")
     assert (stops[BAD].remedy, stops[BAD].is_lost, stops[LOST].is_lost) == (REMEDY, False, True)
 
 
@@ -41,7 +41,7 @@ def test_what_all_tables_need_stops_none(error: Exception) -> None:
 
     for at_once in (1, 2):
         with pytest.raises(type(error)) as raised:
-            TableWall("search", (BrokerError, OSError), at_once).collect(work, [FINE, BAD])
+            TableBulkhead("search", (BrokerError, OSError), at_once).collect(work, [FINE, BAD])
         assert raised.value is error
         assert raised.value.__cause__ is None
 
@@ -52,14 +52,14 @@ def test_tables_are_worked_at_together() -> None:
     def meet(name: TableName) -> None:
         both.wait()
 
-    assert TableWall("search", at_once=2).collect(meet, [FINE, BAD]) == {}
+    assert TableBulkhead("search", at_once=2).collect(meet, [FINE, BAD]) == {}
 
 
 def test_an_own_stop_of_a_table_keeps_its_words() -> None:
     def work(name: TableName) -> None:
         raise TableStoppedError(f"{name}: refused", "change the row")
 
-    [stop] = TableWall("search").collect(work, [BAD]).values()
+    [stop] = TableBulkhead("search").collect(work, [BAD]).values()
     assert str(stop) == "public.bad: refused → change the row"
 
 
