@@ -65,7 +65,8 @@ def build() -> int:
     make_tree(published)
     zensical = str(Path(sys.executable).with_name("zensical"))
     command = [zensical, "build", "--clean", "--strict", "--config-file", str(CONFIG)]
-    return subprocess.run(command, cwd=ROOT, check=False).returncode
+    # it imports an extension of ours
+    return subprocess.run(command, cwd=ROOT, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)}).returncode
 
 
 if __name__ == "__main__":
