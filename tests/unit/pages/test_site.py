@@ -3,9 +3,11 @@
 import re
 from pathlib import Path
 
+import markdown
 import pytest
 
 from tests.site import __main__ as site
+from tests.site.pipes import Pipes
 
 
 def test_pages_are_on_the_site_with_what_they_link_to() -> None:
@@ -29,3 +31,8 @@ def test_a_link_that_leads_nowhere_is_told(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setattr(site, "list_files", lambda: {Path("README.md")})
     with pytest.raises(SystemExit, match=r"what is not there: lost\.md$"):
         site.build()
+
+
+def test_a_pipe_in_the_code_of_a_table_is_shown_alone() -> None:
+    written = "| verb |\n|---|\n| `a\\|b` |\n"
+    assert "<code>a|b</code>" in markdown.markdown(written, extensions=["tables", Pipes()])
