@@ -14,7 +14,7 @@ from cdc.__main__ import VERBS
 from cdc.cli.app import build
 
 ROOT = Path(__file__).parents[3]
-PRODUCT = ("cdc", "connect", "docker", "sinks", "snapshots")
+PRODUCT = ("cdc", "connect", "docker", "docs", "sinks", "snapshots")
 FILES = tuple(
     Path(name) for name in run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.split("\n")
 )
@@ -30,14 +30,16 @@ GENERATED = frozenset({"PROVEN.md", "SETTINGS.md"})
 OF_OTHERS = frozenset(
     WORD.findall("""
     _score AbstractStatus annotate_types any_value apply_typmod_special AWS_ aws_access_key_id aws_allow_http
-    aws_endpoint_url aws_region aws_secret_access_key aws_virtual_hosted_style_request
-    check_ivm_restriction_walker CommandBuilderUtils count_if crypto current_date d2s dataSkippingNumIndexedCols
-    dockerignore EncodeInterval fuzziness ifnull INHERITS iso_8601 lc_messages max_expansions numeric_send
-    numerictypmodin nvl rand randstr scan_delta stddev storage_options TABLESAMPLE to_date to_pyarrow_dataset
-    to_pyarrow_table tolerance VacuumCommand
+    aws_endpoint_url aws_region aws_secret_access_key aws_virtual_hosted_style_request check_ivm_restriction_walker
+    CommandBuilderUtils count_if crypto current_date d2s dataSkippingNumIndexedCols dockerignore EncodeInterval flympg
+    fuzziness ifnull INHERITS iso_8601 lc_messages logical_replication max_expansions max_worker_processes mkdocs
+    numeric_send numerictypmodin nvl pooler primary_conninfo primary_slot_name rand randstr rds rds_replication
+    scan_delta stddev storage_options synchronized_standby_slots TABLESAMPLE to_date to_pyarrow_dataset to_pyarrow_table
+    tolerance unreserved VacuumCommand
 """)
 )
-"""Words of Postgres, Spark, Delta, OpenSearch, object stores and their clients that our code does not write."""
+"""Words of Postgres and its providers, Spark, Delta, OpenSearch, object stores and their clients that our code does not
+write."""
 OF_EXAMPLES = frozenset(
     WORD.findall("""
     A6D96F0 B374D848 city copy2 E300 expires minutes_late page_views_history_2 PG_PASSWORD price_version
