@@ -81,6 +81,7 @@ def take_due_checkpoint(log: DeltaLog, horizon_ms: float) -> Checkpoint | None:
 
     One is due after enough commits, or when the table is idle and all its commits are past the retention horizon.
     """
+    log.is_maintained = True
     behind = log.snapshot.version - log.checkpoint
     often = CHECKPOINT_EVERY * (SELDOM_FACTOR if len(log.snapshot.files) > MANY_FILES else 1)
     is_past = 0 < log.commit_time_ms <= min(horizon_ms, now_ms() - IDLE_MS)

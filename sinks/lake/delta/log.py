@@ -8,7 +8,7 @@ import re
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.sinks.lake.delta.actions import (
@@ -51,6 +51,13 @@ class LogDamagedError(HistoryLostError):
     """Files of a table's log are damaged or gone, so the table's content is unknown."""
 
 
+READER_COMMITS: Final = 200
+"""After how many commits a log of which no checkpoint is made forgets tombstones. A log read for a day held a million.
+
+More than lie between two rounds of maintenance: if fewer did, `vacuum` would read the forgotten commits again.
+"""
+
+
 class DeltaLog:
     """The log of one table, and the snapshot that was last read or written.
 
@@ -78,7 +85,9 @@ class DeltaLog:
         self._unknown_features: PreconditionError | None = None
         self._commit_ids: dict[int, str | None] = {}
         self.tombstones_since = checkpoint
-        """Tombstones up to this version are in a checkpoint, or older than the log."""
+        """Tombstones up to this version are in a checkpoint, forgotten, or older than the log."""
+        self.is_maintained = False
+        """Whether checkpoints are made of this object, which take its tombstones: no reader's is."""
 
     @classmethod
     def open(cls, storage: Storage, version: int | None = None) -> Self | None:
@@ -192,6 +201,9 @@ class DeltaLog:
         self.snapshot = self.snapshot.with_commit(version, actions)
         self.commit_time_ms = commit_time_ms(actions)
         self.tombstones.add_commit(actions)
+        if not self.is_maintained and version - self.tombstones_since >= READER_COMMITS:
+            self.tombstones.forget_ours()
+            self.tombstones_since = version
         self.rate_meter.add(actions)
         if any(isinstance(action, Protocol | Metadata) for action in actions):
             self._check_features()

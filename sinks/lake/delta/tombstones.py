@@ -59,6 +59,11 @@ class Tombstones:
         tombstones = self._long_lived.items()
         self._long_lived = {file: remove for file, remove in tombstones if (remove.deletion_timestamp or 0) > until_ms}
 
+    def forget_ours(self) -> None:
+        """Drop all but those of other writers' files, by which their return is known."""
+        self._recent = {}
+        self._long_lived = {file: remove for file, remove in self._long_lived.items() if not _OURS.fullmatch(file[0])}
+
     def all(self) -> list[Remove]:
         """The tombstones of long-lived files."""
         return list(self._long_lived.values())

@@ -8,7 +8,7 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 
-from cdc.sinks.lake.delta import checkpoint, retention
+from cdc.sinks.lake.delta import checkpoint, log, retention
 from cdc.sinks.lake.delta.actions import Action, Add, CommitInfo, Remove, of_type
 from cdc.sinks.lake.delta.checkpoint import take_due_checkpoint, write_checkpoint
 from cdc.sinks.lake.delta.deletion_vectors import VectorDescriptor
@@ -89,6 +89,29 @@ def test_memory_and_checkpoints_do_not_grow_with_the_retained_past(tmp_path: Pat
     assert max(sizes) < 40
     # of 20 commits, a few checkpoints are remembered
     assert objects[2] - objects[1] < 20
+
+
+def test_a_readers_memory_does_not_grow_with_what_it_has_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It makes no checkpoint, so nothing else lets it forget what is gone."""
+    monkeypatch.setattr(log, "READER_COMMITS", 10)
+    lake = in_folder(tmp_path)
+    copy_rows(lake, THINGS, list(COPY.values()), files=2)
+    writer, objects = open_writer(lake), list[int]()
+    reader = DeltaLog.open(lake.table_storage(THINGS.name))
+    assert reader is not None
+    for rank in range(1, 61):
+        apply(writer, update(rank, row(rank % 50, f"x {rank}"), row(200 + rank % 50, f"y {rank}")), rank)
+        maintain(writer, ALL)
+        reader.refresh()
+        if rank % 20 == 0:
+            gc.collect()
+            objects.append(sum(isinstance(each, Remove) for each in gc.get_objects()))
+    assert max(objects) <= 3 * 10
+    # one that begins to make checkpoints says from where on they are whole, and nothing is lost
+    write_checkpoint(reader, checkpoint.build_checkpoint(reader))
+    before = read_by_delta_rs(lake)
+    assert vacuum(reader, Retention(0, reader.snapshot.version)) > 100
+    assert read_by_delta_rs(lake) == before
 
 
 def test_a_vector_file_stays_while_one_vector_is_needed(tmp_path: Path) -> None:
