@@ -7,7 +7,7 @@ from psycopg import Connection
 
 from cdc.config.init import table_lines
 from cdc.connect.capture import debezium_properties
-from cdc.connect.source import catalog, preflight
+from cdc.connect.source import catalog, rights
 from cdc.connect.source.catalog import ExaminedTables, TablesRefusedError
 from cdc.connect.source.column_types import is_sent_whole
 from cdc.core.errors import PreconditionError
@@ -25,19 +25,17 @@ Refusals = Mapping[TableName, PreconditionError]
 
 
 def accept_tables(
-    connection: Connection,
     pipeline: Pipeline,
     names: Sequence[TableName],
-    plugins: Set[str],
+    checked: tuple[Sequence[Table], Mapping[TableName, Sequence[PreconditionError]]],
     optional: Collection[TableName] = (),
 ) -> tuple[list[Table], Mapping[TableName, Sequence[PreconditionError]]]:
-    """Describe the tables that can be followed, and every reason against the refused `optional` ones.
+    """The tables that can be followed, and every reason against the refused `optional` ones.
 
-    `plugins`: the classes on Kafka Connect's plugin path. Raises TablesRefusedError with every reason against every
-    other table; its offer is the `source.tables` that would be accepted.
+    `checked`: as `check_tables` gives it. Raises TablesRefusedError with every reason against every other table; its
+    offer is the `source.tables` that would be accepted.
     """
-    # required tables first: of two that collide, the later one is refused
-    tables, refusals = check_tables(connection, pipeline, sorted(names, key=lambda name: name in optional), plugins)
+    tables, refusals = checked
     accepted = [table for table in tables if table.name not in refusals]
     failures = {name: reasons for name, reasons in refusals.items() if name not in optional}
     if failures or not accepted:
@@ -67,7 +65,7 @@ def examine_tables(
     own |= {name: [PreconditionError(what, remedy)] for name, what in gone.items()}
     copied = [table.table for table in pipeline.lake_follower.tables.all().values()]
     further = [
-        preflight.find_unreadable(connection, pipeline.settings.source, there),
+        rights.find_unreadable(connection, pipeline.settings.source, there),
         *(_find_unsupported(pipeline, name, tables, copied) for name in pipeline.settings.followers),
         _find_without_history(pipeline, tables, {table.name for table in copied}),
         find_taken_names(pipeline, names, {table.name for table in copied}),
