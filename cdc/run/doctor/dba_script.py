@@ -13,10 +13,10 @@ NOTHING: Final = "-- nothing has to be run on the source"
 def make_dba_script(findings: Sequence[Finding], provider: Provider) -> Iterator[str]:
     """Write the lines: settings of the server, then one transaction, then what takes no transaction.
 
-    Findings without anything to run are left out, and so are notes. Where the provider has no ALTER SYSTEM, a comment
-    says where a setting is set.
+    Findings without anything to run are left out. Where the provider has no ALTER SYSTEM, a comment says where a
+    setting is set.
     """
-    asked = [(finding, fix) for finding in findings if finding.severity != "note" for fix in finding.problem.fixes]
+    asked = [(finding, fix) for finding in findings for fix in finding.problem.fixes]
     if not asked:
         yield NOTHING
         return
@@ -45,9 +45,9 @@ def _statements(asked: Sequence[tuple[Finding, Fix]], provider: Provider) -> Ite
     findings: dict[str, list[str]] = {}
     for finding, fix in asked:
         text = provider.allow_replication(fix.role) if isinstance(fix, RoleRight) else _text_of(fix)
-        findings.setdefault(text, []).append(finding.check)
+        findings.setdefault(text.rstrip(";"), []).append(finding.check)
     for text, checks in findings.items():
-        yield f"{text.rstrip(';')};  -- {', '.join(dict.fromkeys(checks))}"
+        yield f"{text};  -- {', '.join(dict.fromkeys(checks))}"
 
 
 def _text_of(fix: Fix) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from cdc.config.settings import PipelineSettings
 from cdc.core.table import TableName
 from cdc.run.doctor.asking import SilentPartError
+from cdc.run.doctor.check import Severity
 from cdc.run.doctor.dba_script import make_dba_script
 from cdc.run.doctor.parts import AskedParts
 from cdc.run.doctor.providers import OWN, Provider
@@ -31,7 +32,8 @@ class Doctor:
         if any(finding.check == _LOGIN for finding in diagnosis.findings):
             yield from self.write_role()
         else:
-            yield from make_dba_script(diagnosis.findings, self._provider)
+            needed = [finding for finding in diagnosis.findings if finding.severity is not Severity.NOTE]
+            yield from make_dba_script(needed, self._provider)
 
     def write_role(self) -> Iterator[str]:
         """The lines of SQL that make a role with the least rights, and what it may not make itself."""

@@ -20,8 +20,11 @@ from cdc.run.pipeline import Pipeline
 from cdc.run.tables.selection import list_followed
 from cdc.sinks.opensearch.settings import ClusterSettings
 
-PART_SECONDS: Final = 7.0
-"""How long a part may take to answer everything that is asked of it."""
+PART_SECONDS: Final = 5.5
+"""How long a part may take to answer all that is asked of it."""
+SECOND_SECONDS: Final = 7.0
+"""The same where the answer of another is needed first, so that this one is silent, and not both."""
+THIRD_SECONDS: Final = 7.7
 _STATE_TOPICS: Final = ("configs", "offsets", "status", "config", "offset")
 Answer = TypeVar("Answer")
 
@@ -39,10 +42,12 @@ class AskedParts:
         named = {name: s for name, s in pipeline.settings.followers.items() if isinstance(s, ClusterSettings)}
         self.clusters: Mapping[str, ClusterSettings] = named
         self._access = self._question("access", "source.tcp", "the source", lambda _: find_access(self.settings.source))
-        self._source = self._question("source", "source.tcp", "the source", lambda own: read_source(own, self.access))
-        self._tables = self._question("tables", "tables.answers", "the source", self._read_tables)
+        self._source = self._question(
+            "source", "source.answers", "the source", lambda own: read_source(own, self.access), SECOND_SECONDS
+        )
+        self._tables = self._question("tables", "tables.answers", "the source", self._read_tables, SECOND_SECONDS)
         self._connect = self._question("connect", "connect.answers", "Kafka Connect", read_connect)
-        self._wanted = self._question("wanted", "connect.validates", "Kafka Connect", self._read_wanted)
+        self._wanted = self._question("wanted", "connect.validates", "Kafka Connect", self._read_wanted, THIRD_SECONDS)
         self._cluster = self._question("cluster", "kafka.answers", "Kafka", self._read_cluster)
         self._machine = self._question("machine", "machine.answers", "this machine", read_machine)
         self._position = self._question(
@@ -95,6 +100,11 @@ class AskedParts:
         return self._position.get() is not None
 
     @property
+    def is_new(self) -> bool:
+        """Has neither the source, as far as the role may see, nor the lake heard of this pipeline?"""
+        return self.source.registered is None and self.source.schema_error is None and not self.has_copy
+
+    @property
     def provider(self) -> Provider:
         """Who runs the source."""
         return tell_provider(self.source.server, self.settings.source.host)
@@ -110,8 +120,10 @@ class AskedParts:
     def search(self, follower: str) -> SearchFacts:
         return self._search[follower].get()
 
-    def _question(self, name: str, check: str, about: str, ask: Callable[[Pipeline], Answer]) -> Question[Answer]:
-        question = Question(check, about, lambda: ask(self.pipeline), PART_SECONDS)
+    def _question(
+        self, name: str, check: str, about: str, ask: Callable[[Pipeline], Answer], seconds: float = PART_SECONDS
+    ) -> Question[Answer]:
+        question = Question(check, about, lambda: ask(self.pipeline), seconds)
         if name in self._known:
             question.give(self._known[name])
         return question

@@ -32,6 +32,7 @@ class Site:
     pipeline: Pipeline
     settings: PipelineSettings
     known: dict[str, Any] = field(default_factory=lambda: {"position": "there"})
+    original: PipelineSettings | None = None
 
     def parts(self) -> AskedParts:
         return AskedParts(OpenedPipeline(self.settings), self.known)
@@ -49,14 +50,21 @@ class Site:
         self.pipeline.run(*statements)
 
     def run_script(self, findings: Iterable[Finding]) -> None:
-        """Run what `--fix-sql` prints for these findings, as an administrator."""
-        lines = [*make_dba_script([*findings], self.parts().provider)]
-        self.run("\n".join(line.partition(";  -- ")[0] + ";" if ";  -- " in line else line for line in lines))
+        """Run what `--fix-sql` prints for these findings, as an administrator does in psql."""
+        text = "\n".join(make_dba_script([*findings], self.parts().provider))
+        before, begin, rest = text.partition("BEGIN;")
+        together, commit, behind = rest.partition("COMMIT;")
+        # what stands outside of the transaction is sent line by line: ALTER SYSTEM has to be alone
+        self.run(*_list_commands(before), *([begin + together + commit] if begin else []), *_list_commands(behind))
 
     def change(self, block: str, **values: object) -> None:
         """Other settings, as the file would have them."""
         found = getattr(self.settings, block).model_copy(update=values)
         self.settings = self.settings.model_copy(update={block: found})
+
+
+def _list_commands(script: str) -> list[str]:
+    return [line for line in script.splitlines() if line and not line.startswith("--")]
 
 
 Step = Callable[[Site], object]
@@ -66,7 +74,7 @@ Step = Callable[[Site], object]
 class Planted:
     """What is planted, by which check it is found, a part of its remedy, and how that is done.
 
-    Without `mend` it is what `--fix-sql` prints.
+    Without `mend` it is what `--fix-sql` prints. `after` takes away what was planted beside the fault.
     """
 
     check: str
@@ -74,6 +82,7 @@ class Planted:
     remedy: str
     mend: Step | None = None
     what: str = ""
+    after: Step | None = None
 
     def __str__(self) -> str:
         return self.check
@@ -83,14 +92,32 @@ def sql_of(*statements: str) -> Step:
     return lambda site: site.run(*statements)
 
 
+def put_back(site: Site) -> None:
+    """Correct the file."""
+    assert site.original
+    site.settings = site.original
+
+
+def each(*steps: Step) -> Step:
+    return lambda site: [step(site) for step in steps]
+
+
 def with_setting(block: str, **values: object) -> Step:
     return lambda site: site.change(block, **values)
 
 
 def try_fault(site: Site, fault: Planted) -> None:
     """Plant the fault, find it by its name with its remedy, follow that, and find nothing."""
-    own = Site(site.pipeline, site.settings, dict(site.known))
+    own = Site(site.pipeline, site.settings, dict(site.known), site.settings)
     assert own.find(fault.check) == []
+    try:
+        _plant_and_mend(own, fault)
+    finally:
+        if fault.after:
+            fault.after(own)
+
+
+def _plant_and_mend(own: Site, fault: Planted) -> None:
     fault.plant(own)
     found = own.find(fault.check)
     assert found, f"{fault.check} is not found"

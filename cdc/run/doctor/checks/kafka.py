@@ -66,7 +66,7 @@ def find_single_copies(parts: AskedParts) -> Iterator[Fault]:
 @check("kafka.ours", Severity.ERROR, "followers would read what somebody else has written")
 def find_foreign(parts: AskedParts) -> Iterator[Fault]:
     """Topics of our names are this pipeline's."""
-    if parts.source.is_unknown:
+    if parts.is_new:
         for name in _present(parts):
             what = f"topic {name} is there already and is not this pipeline's"
             yield Fault(name, what, "choose another log.prefix, or delete it")

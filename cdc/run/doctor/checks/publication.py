@@ -24,7 +24,7 @@ def find_lost(parts: AskedParts) -> Iterator[Fault]:
 def find_foreign(parts: AskedParts) -> Iterator[Fault]:
     """A publication of that name is this pipeline's."""
     name = parts.settings.source.publication
-    if parts.source.is_unknown and parts.source.publication.row is not None:
+    if parts.is_new and parts.source.publication.row is not None:
         what = f"publication {name} is there already and is not this pipeline's"
         drop = quote("DROP PUBLICATION {}", name)
         yield Fault(name, what, "choose another source.publication, or drop it", (JointStatement(drop),))

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from cdc.run.doctor.check import Fault, Severity, check
+from cdc.run.doctor.facts.source import may_replicate
 from cdc.run.doctor.fixes import JointStatement, RoleRight, quote
 from cdc.run.doctor.parts import AskedParts
 
@@ -15,8 +16,7 @@ _HIDDEN: Final = "use a role with BYPASSRLS"
 @check("role.replication", Severity.ERROR, "a slot is made and read with that right only")
 def find_replication(parts: AskedParts) -> Iterator[Fault]:
     """The role may replicate."""
-    role = parts.source.role
-    if not (role["rolreplication"] or role["rolsuper"] or "rds_replication" in role["member_of"]):
+    if not may_replicate(parts.source.role):
         user = parts.settings.source.user
         what, remedy = f"role {user} has no right to replicate", parts.provider.allow_replication(user)
         yield Fault(user, what, remedy, (RoleRight(user),))

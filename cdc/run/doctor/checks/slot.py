@@ -19,7 +19,7 @@ _LITTLE_ROOM: Final = 0.25
 def find_foreign(parts: AskedParts) -> Iterator[Fault]:
     """A slot of that name is this pipeline's."""
     name = parts.settings.source.slot
-    if parts.source.is_unknown and find_slot(parts):
+    if parts.is_new and find_slot(parts):
         what = f"slot {name} is there already and is not this pipeline's"
         yield Fault(name, what, "choose another source.slot, or drop it", (drop_slot(name),))
 

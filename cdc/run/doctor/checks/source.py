@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from cdc.connect.source.connection import address
-from cdc.core.errors import UnreachableError
+from cdc.core.errors import RECAPTURE, HistoryLostError, UnreachableError
 from cdc.run.doctor.check import Fault, Severity, check
+from cdc.run.doctor.facts.source import OLDEST_VERSION, describe_old
 from cdc.run.doctor.parts import AskedParts
 
-OLDEST_VERSION: Final = 150_000
-"""The first that has row filters and lists of columns, which a publication of ours must not have."""
 _SLOW_SECONDS: Final = 0.1
 _SKEWED_SECONDS: Final = 5.0
 
@@ -105,8 +104,29 @@ def find_balancer(parts: AskedParts) -> Iterator[Fault]:
 def find_version(parts: AskedParts) -> Iterator[Fault]:
     """The server is Postgres 15 or newer."""
     if (version := parts.source.server.version) < OLDEST_VERSION:
-        what = f"the source is Postgres {version // 10_000}"
-        yield Fault("server", what, f"upgrade it to {OLDEST_VERSION // 10_000} or newer")
+        yield Fault.of("server", describe_old(version))
+
+
+@check("source.answers", Severity.ERROR, "what the source does not tell, no verb knows either")
+def find_silence(parts: AskedParts) -> Iterator[Fault]:
+    """The source answers what is asked of its settings, role, slots and publication."""
+    _ = parts.source
+    yield from ()
+
+
+@check(
+    "source.registered",
+    Severity.ERROR,
+    "without its registration nothing says which slot, publication and topics are this pipeline's",
+    at_bootstrap=False,
+)
+def find_forgotten(parts: AskedParts) -> Iterator[Fault]:
+    """The source knows the pipeline that the lake has a copy of."""
+    source, name = parts.source, parts.settings.pipeline.name
+    if source.registered is None and source.schema_error is None and parts.has_copy:
+        schema = parts.settings.source.heartbeat_schema
+        what = f"the source does not know pipeline {name} any more: schema {schema}, or its row, is gone"
+        yield Fault(name, what, RECAPTURE, kind=HistoryLostError)
 
 
 @check("source.ipv6", Severity.WARNING, "where Kafka Connect has IPv4 only, the connector does not reach the source")

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from cdc.config.spark_settings import is_local
+from cdc.local.fetch.artifacts import artifacts_for, split
 from cdc.run.doctor.check import Fault, Severity, check
 from cdc.run.doctor.parts import AskedParts
 
-PYSPARK: Final = "4.2.0"
-DELTA: Final = "4.4.0"
+_OF_JARS: Final = {"pyspark": "org.apache.spark:spark-sql-kafka", "delta-spark": "io.delta:delta-spark"}
+"""Package → how the coordinate of a jar begins that has its version."""
 _UNITS: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -22,8 +23,9 @@ def find_no_java(parts: AskedParts) -> Iterator[Fault]:
 @check("spark.versions", Severity.ERROR, "classes of one version call those of another, and fail or misread")
 def find_mismatch(parts: AskedParts) -> Iterator[Fault]:
     """pyspark, delta-spark and their jars belong together."""
-    wanted = {"pyspark": PYSPARK, "delta-spark": DELTA}
-    for package, version in wanted.items():
+    coordinates = [artifact.coordinate for artifact in artifacts_for("spark")]
+    for package, begins in _OF_JARS.items():
+        version = next(split(each)[2] for each in coordinates if each.startswith(begins))
         if (found := parts.machine.packages.get(package)) != version:
             what = f"{package} is {found or 'not installed'}, and its jars are for {version}"
             yield Fault(package, what, f"pip install {package}=={version}")

@@ -13,6 +13,14 @@ from cdc.sinks.latest.settings import LatestSettings
 _BYTES_PER_HOUR: Final = 20 * 3600 << 20
 """What a copy takes in at least: 20 MiB in a second."""
 _WIDE_PART: Final = 0.5
+_ALTERS: Final = {
+    "ALTER TABLE … SET LOGGED": "ALTER TABLE {} SET LOGGED",
+    "ALTER TABLE … REPLICA IDENTITY DEFAULT": "ALTER TABLE {} REPLICA IDENTITY DEFAULT",
+    "ALTER TABLE … REPLICA IDENTITY FULL": "ALTER TABLE {} REPLICA IDENTITY FULL",
+    # a key would be better, and nobody else can say which one
+    "add a primary key, or ALTER TABLE … REPLICA IDENTITY FULL": "ALTER TABLE {} REPLICA IDENTITY FULL",
+}
+"""How a remedy begins → the statement that does it."""
 
 
 def _refusals(parts: AskedParts, *, are_named: bool) -> Iterator[tuple[TableName, PreconditionError]]:
@@ -40,24 +48,24 @@ def find_tables(parts: AskedParts) -> Iterator[Fault]:
 def find_refused(parts: AskedParts) -> Iterator[Fault]:
     """Each table that the settings name can be followed."""
     for table, reason in _refusals(parts, are_named=True):
-        yield Fault.of(str(table), reason, *_suggest(table, reason))
+        yield Fault.of(str(table), reason, *_suggest(parts, table, reason))
 
 
 @check("tables.of_patterns", Severity.WARNING, "a table that a pattern names is not followed as long as that holds")
 def find_left_out(parts: AskedParts) -> Iterator[Fault]:
     """Each table that a pattern names can be followed."""
     for table, reason in _refusals(parts, are_named=False):
-        yield Fault.of(str(table), reason, *_suggest(table, reason))
+        yield Fault.of(str(table), reason, *_suggest(parts, table, reason))
 
 
-def _suggest(table: TableName, reason: PreconditionError) -> tuple[JointStatement, ...]:
-    """The statement that a reason's remedy names, if it is one and no more."""
+def _suggest(parts: AskedParts, table: TableName, reason: PreconditionError) -> tuple[JointStatement, ...]:
+    """The statement that a reason's remedy names, if there is one, and it is enough."""
     name = (table.schema, table.table)
-    if reason.remedy.startswith("ALTER TABLE … SET LOGGED"):
-        return (JointStatement(quote("ALTER TABLE {} SET LOGGED", name)),)
-    # a key is better, and nobody else can say which one
-    if "REPLICA IDENTITY FULL" in reason.remedy and "partition" not in reason.what:
-        return (JointStatement(quote("ALTER TABLE {} REPLICA IDENTITY FULL", name)),)
+    if len(parts.tables.refusals[table]) > 1:
+        return ()
+    for sign, alter in _ALTERS.items():
+        if reason.remedy.startswith(sign) and "partition" not in reason.what:
+            return (JointStatement(quote(alter, name)),)
     return ()
 
 

@@ -81,9 +81,10 @@ def find_weak_owner(parts: AskedParts) -> Iterator[Fault]:
     schema = parts.settings.source.heartbeat_schema
     for row in parts.source.triggers.rows:
         if row["owner_may_write"] is False:
-            grant = quote("GRANT SELECT, INSERT, UPDATE, DELETE ON {} TO {}", (schema, "shapes"), row["owner"])
+            use = quote("GRANT USAGE ON SCHEMA {} TO {}", schema, row["owner"])
+            grant = quote("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {} TO {}", schema, row["owner"])
             what = f"role {row['owner']}, who owns function {schema}.{row['function']}, may not write {schema}.shapes"
-            yield Fault(row["function"], what, grant, (JointStatement(grant),))
+            yield Fault(row["function"], what, f"{use}; {grant}", (JointStatement(use), JointStatement(grant)))
 
 
 @check(

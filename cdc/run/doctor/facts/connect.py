@@ -1,7 +1,9 @@
 """What Kafka Connect says of itself, and of the connector that the settings ask for."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from cdc.connect.capture.connect_client import ConnectClient, KnownConnector
 from cdc.connect.capture.connector_state import ConnectorState, look_up
@@ -10,6 +12,8 @@ from cdc.core.table import TableName
 from cdc.run.doctor.facts.access import Access
 from cdc.run.pipeline import Pipeline
 from cdc.run.tables.capture_parts import build_connector_config
+
+_SECRET: Final = re.compile("password|secret|jaas|token|key", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,11 @@ def read_wanted(
 
 def _validate(client: ConnectClient, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
     refusals: dict[str, list[str]] = {}
+    secrets = [value for name, value in config.items() if value and _SECRET.search(name)]
     for problem in client.problems(config):
         name, _, why = problem.partition(": ")
+        # Connect quotes the value that it refuses
+        for secret in secrets:
+            why = why.replace(secret, "…")
         refusals.setdefault(name, []).append(why)
     return refusals

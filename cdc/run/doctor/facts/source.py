@@ -14,10 +14,13 @@ from cdc.connect.source.registration import Registration
 from cdc.core.errors import CdcError, PreconditionError
 from cdc.core.table import TableName
 from cdc.postgres.values import read_value
+from cdc.run.doctor.asking import SilentPartError
 from cdc.run.doctor.facts.access import Access, SourceRoute, try_replication
 from cdc.run.doctor.facts.triggers import TriggerFacts, read_triggers
 from cdc.run.pipeline import Pipeline
 
+OLDEST_VERSION: Final = 150_000
+"""The first that has row filters and lists of columns, which a publication of ours must not have."""
 Row = Mapping[str, Any]
 """A row of a system view, by the columns that this version has."""
 
@@ -109,10 +112,11 @@ class SourceFacts:
     schema_error: CdcError | None = None
     replication_error: CdcError | None = None
 
-    @property
-    def is_unknown(self) -> bool:
-        """Is the pipeline not registered, as far as the role may see?"""
-        return self.registered is None and self.schema_error is None
+
+def describe_old(version: int) -> PreconditionError:
+    """Make the error for a server of this version, as server_version_num has it."""
+    remedy = f"upgrade it to {OLDEST_VERSION // 10_000} or newer"
+    return PreconditionError(f"the source is Postgres {version // 10_000}", remedy)
 
 
 def read_source(pipeline: Pipeline, access: Access) -> SourceFacts:
@@ -120,6 +124,9 @@ def read_source(pipeline: Pipeline, access: Access) -> SourceFacts:
     source = pipeline.settings.source
     other_started = _read_start(access)
     with access.open() as connection:
+        if (version := connection.info.server_version) < OLDEST_VERSION:
+            # much of what is asked below is not there
+            raise SilentPartError("source.version", "server", describe_old(version))
         server = _read_server(connection, other_started)
         role = _read_rows(connection, _OF_ROLE)[0]
         registered, schema_error = _read_registration(connection, pipeline)
@@ -135,8 +142,13 @@ def read_source(pipeline: Pipeline, access: Access) -> SourceFacts:
             read_triggers(connection, source),
             registered,
             schema_error,
-            try_replication(access.source) if role["rolreplication"] or role["rolsuper"] else None,
+            try_replication(access.source) if may_replicate(role) else None,
         )
+
+
+def may_replicate(role: Row) -> bool:
+    """Has the role the right to replicate, by itself or by that of its provider?"""
+    return bool(role["rolreplication"] or role["rolsuper"] or "rds_replication" in role["member_of"])
 
 
 def _read_start(access: Access) -> datetime:

@@ -14,7 +14,8 @@ from cdc.core.error_text import pick_first_line
 _QUERY: Final = """
 SELECT jsonb_build_object('name', t.evtname, 'enabled', t.evtenabled, 'function', p.proname, 'definer', p.prosecdef,
          'config', p.proconfig, 'owner', pg_get_userbyid(p.proowner), 'body', p.prosrc,
-         'owner_may_write', has_table_privilege(p.proowner, c.oid, 'INSERT, UPDATE'))
+         'owner_may_write', has_schema_privilege(p.proowner, n.oid, 'USAGE')
+           AND has_table_privilege(p.proowner, c.oid, 'INSERT') AND has_table_privilege(p.proowner, c.oid, 'UPDATE'))
   FROM pg_event_trigger t JOIN pg_proc p ON p.oid = t.evtfoid JOIN pg_namespace n ON n.oid = p.pronamespace
   LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'shapes'
  WHERE n.nspname = %s"""

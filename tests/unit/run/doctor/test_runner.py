@@ -1,7 +1,9 @@
 """Checks run beside each other: what fails or hangs is one finding, and keeps no other from its answer."""
 
+import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,9 @@ from cdc.run.doctor.asking import Question, SilentPartError
 from cdc.run.doctor.check import Check, Fault, Severity, registered_checks
 from cdc.run.doctor.page import to_markdown
 from cdc.run.doctor.parts import AskedParts
-from cdc.run.doctor.runner import examine, list_bootstrap_checks
+from cdc.run.doctor.runner import examine, list_bootstrap_checks, select_checks
 from cdc.run.pipeline import Pipeline
+from tests.support.parts.ports import free_ports
 from tests.unit.config.test_settings import made
 
 PAGE = Path(__file__).parents[4] / "cdc/run/doctor/DOCTOR.md"
@@ -88,10 +91,52 @@ def test_errors_come_first_and_are_what_a_verb_ends_with(parts: AskedParts) -> N
 
 def test_a_silent_part_is_one_finding(parts: AskedParts) -> None:
     """Nobody listens on that port: all that asks the source finds the same."""
-    checks = [check for check in registered_checks() if check.category in ("source", "postgres", "role", "slot")]
-    found = examine(parts, checks)
+    found = examine(parts, select_checks(["source", "postgres", "role", "slot"]))
     assert [(each.check, each.problem.kind) for each in found.findings] == [("source.tcp", UnreachableError)]
     assert "canary" not in str(found.as_json())
+
+
+@contextmanager
+def silent_ports(count: int) -> Iterator[list[int]]:
+    """Ports that take a connection, and never answer."""
+    with ExitStack() as held:
+        servers = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        yield [int(server.getsockname()[1]) for server in servers]
+
+
+def all_parts_at(folder: Path, ports: Sequence[int]) -> AskedParts:
+    postgres, kafka, connect, search = ports
+    local = "127.0.0.1"
+    source = {"host": local, "port": postgres, "dbname": "d", "user": "u", "password": "canary", "tables": ["public.*"]}
+    url = f"http://{local}:{search}"
+    settings = made(
+        pipeline={"name": "p", "state": str(folder)},
+        source=source,
+        log={"bootstrap": f"{local}:{kafka}"},
+        connect={"url": f"http://me:canary@{local}:{connect}"},
+        followers={
+            "lake": {"kind": "delta", "path": str(folder)},
+            "search": {"kind": "search", "url": url, "username": "me", "password": "canary"},
+        },
+    )
+    return AskedParts(Pipeline(settings))
+
+
+SILENT = {"source.tcp", "kafka.answers", "connect.answers", "search.answers"}
+
+
+def test_parts_that_are_down_are_one_finding_each(tmp_path: Path) -> None:
+    found = examine(all_parts_at(tmp_path, free_ports(4)), select_checks(()))
+    assert {each.check for each in found.of(Severity.ERROR)} == SILENT
+    assert found.exit_code == UnreachableError.exit_code
+    assert "canary" not in str(found.as_json())
+
+
+def test_parts_that_hang_keep_nobody_for_ten_seconds(tmp_path: Path) -> None:
+    with silent_ports(4) as ports:
+        found = examine(all_parts_at(tmp_path, ports), select_checks(()))
+    assert {each.check for each in found.of(Severity.ERROR)} == SILENT
+    assert found.seconds < 10
 
 
 def test_a_question_is_asked_once_and_waited_for_no_longer_than_its_time() -> None:
