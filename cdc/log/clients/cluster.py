@@ -2,15 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 
-from cdc.log.clients.connection import Connection
+from cdc.log.clients.connection import REQUEST_SECONDS, Connection
 from cdc.log.settings import LogSettings
-
-LOOK_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,23 +33,25 @@ class KafkaFacts:
     config: Mapping[str, str]
 
 
-def read_cluster(log: LogSettings, is_wanted: Callable[[str], bool]) -> KafkaFacts:
-    """Read the state of the wanted topics. Raises CdcError."""
-    connection = Connection(log)
+def read_cluster(log: LogSettings, is_wanted: Callable[[str], bool], seconds: float = REQUEST_SECONDS) -> KafkaFacts:
+    """Read the state of the wanted topics; `seconds`: for each of two requests. Raises CdcError."""
+    connection, seconds = Connection(log), min(seconds, REQUEST_SECONDS)
     with connection.translate_errors(), AdminClient(connection.options()) as client:
-        found = client.list_topics(timeout=LOOK_SECONDS)
+        found = client.list_topics(timeout=seconds)
         kept = {name: topic for name, topic in found.topics.items() if is_wanted(name)}
         broker = str(min(found.brokers))
-        configs = _read_configs(client, [*kept], broker)
+        configs = _read_configs(client, [*kept], broker, seconds)
         states = {name: _to_state(name, topic, configs.get(name, {})) for name, topic in kept.items()}
         return KafkaFacts(len(found.brokers), states, configs[""])
 
 
-def _read_configs(client: AdminClient, names: Sequence[str], broker: str) -> Mapping[str, Mapping[str, str]]:
+def _read_configs(
+    client: AdminClient, names: Sequence[str], broker: str, seconds: float
+) -> Mapping[str, Mapping[str, str]]:
     """The configuration of each topic; that of the broker as the one without a name."""
     wanted = {ConfigResource(ConfigResource.Type.TOPIC, name): name for name in names}
     wanted[ConfigResource(ConfigResource.Type.BROKER, broker)] = ""
-    answers = client.describe_configs([*wanted], request_timeout=LOOK_SECONDS)
+    answers = client.describe_configs([*wanted], request_timeout=seconds)
     return {
         wanted[resource]: {name: str(entry.value) for name, entry in answer.result().items()}
         for resource, answer in answers.items()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import closing
+from typing import Final
 
 from psycopg import Connection
 
@@ -21,7 +22,16 @@ from cdc.run.doctor.runner import examine, list_bootstrap_checks
 from cdc.run.pipeline import Pipeline
 from cdc.run.tables.capture_parts import list_topics
 from cdc.run.tables.column_notices import describe_text_columns, describe_unsent_columns
-from cdc.run.tables.preflight import accept_tables, describe_missing_plugins, describe_skipped
+from cdc.run.tables.preflight import (
+    accept_tables,
+    add_refusals,
+    describe_missing_plugins,
+    describe_skipped,
+    find_duplicates,
+)
+
+PATIENCE: Final = 6.0
+"""A bootstrap waits longer for a busy part than a doctor does, since it ends where one does not answer."""
 
 
 def run_preflight(
@@ -37,8 +47,8 @@ def run_preflight(
     followers that go without, of columns that are not sent, or that a view takes for more than their text.
     Raises CdcError with every reason against the rest.
     """
-    parts = AskedParts(pipeline)
-    tables, skipped = _require(parts, names, optional, leave_out)
+    parts = AskedParts(pipeline, patience=PATIENCE)
+    tables, skipped = _require(parts, connection, names, optional, leave_out)
     # does every follower answer? Asked now, not when it is filled: a copy may take hours before that
     for follower in pipeline.fed.values():
         with closing(follower):
@@ -50,13 +60,20 @@ def run_preflight(
 
 
 def _require(
-    parts: AskedParts, names: Sequence[TableName], optional: Set[TableName], leave_out: Sequence[str]
+    parts: AskedParts,
+    connection: Connection,
+    names: Sequence[TableName],
+    optional: Set[TableName],
+    leave_out: Sequence[str],
 ) -> tuple[list[Table], Mapping[TableName, Sequence[PreconditionError]]]:
     """Raise all errors of the doctor, those of tables among them; returns what `accept_tables` does."""
     found = examine(parts, list_bootstrap_checks(leave_out))
     try:
         checked = parts.tables
-        accepted = accept_tables(parts.pipeline, names, (checked.tables, checked.refusals), optional)
+        # in a session of the bootstrap, which may take its time: whole tables are read
+        duplicates = find_duplicates(connection, parts.pipeline, checked.tables)
+        refusals = add_refusals(checked.refusals, duplicates)
+        accepted = accept_tables(parts.pipeline, names, (checked.tables, refusals), optional)
     except TablesRefusedError as refused:
         if found.errors:
             raise SeveralErrors([*found.errors, *refused.errors]) from None

@@ -20,6 +20,8 @@ from cdc.run.pipeline import Pipeline
 from cdc.run.tables.selection import list_followed
 from cdc.sinks.opensearch.settings import ClusterSettings
 
+REQUEST_SECONDS: Final = 3.0
+MOST_SECONDS: Final = 10.0
 PART_SECONDS: Final = 5.5
 """How long a part may take to answer all that is asked of it."""
 SECOND_SECONDS: Final = 7.0
@@ -33,15 +35,15 @@ class AskedParts:
     """The parts of one pipeline, for any number of threads; each answer is asked for once, and kept.
 
     `known`: answers that are given instead of asked for, by the property; a cluster's by its follower. Every answer may
-    raise SilentPartError.
+    raise SilentPartError. `patience`: a part may take so many times as long as for a doctor, who ends in ten seconds.
     """
 
-    def __init__(self, pipeline: Pipeline, known: Mapping[str, Any] | None = None) -> None:
-        self._pipeline = pipeline
+    def __init__(self, pipeline: Pipeline, known: Mapping[str, Any] | None = None, patience: float = 1.0) -> None:
+        self._pipeline, self.patience = pipeline, patience
         self._known = known or {}
         named = {name: s for name, s in pipeline.settings.followers.items() if isinstance(s, ClusterSettings)}
         self.clusters: Mapping[str, ClusterSettings] = named
-        self._access = self._question("access", "source.tcp", "the source", lambda _: find_access(self.settings.source))
+        self._access = self._question("access", "source.tcp", "the source", self._find_access)
         self._source = self._question(
             "source", "source.answers", "the source", lambda own: read_source(own, self.access), SECOND_SECONDS
         )
@@ -120,16 +122,27 @@ class AskedParts:
     def search(self, follower: str) -> SearchFacts:
         return self._search[follower].get()
 
+    @property
+    def _seconds(self) -> float:
+        """How long one request may take."""
+        return min(REQUEST_SECONDS * self.patience, MOST_SECONDS)
+
+    def _find_access(self, own: Pipeline) -> Access:
+        return find_access(own.settings.source, self._seconds)
+
     def _question(
         self, name: str, check: str, about: str, ask: Callable[[Pipeline], Answer], seconds: float = PART_SECONDS
     ) -> Question[Answer]:
-        question = Question(check, about, lambda: ask(self.pipeline), seconds)
+        question = Question(check, about, lambda: ask(self.pipeline), seconds * self.patience)
         if name in self._known:
             question.give(self._known[name])
         return question
 
     def _ask_cluster(self, name: str, settings: ClusterSettings) -> Question[SearchFacts]:
-        return self._question(name, "search.answers", f"follower {name}", lambda _: read_search(settings))
+        def ask(_: Pipeline) -> SearchFacts:
+            return read_search(settings, self._seconds)
+
+        return self._question(name, "search.answers", f"follower {name}", ask)
 
     def _read_tables(self, own: Pipeline) -> TableFacts:
         try:
@@ -146,7 +159,9 @@ class AskedParts:
         prefix = own.settings.log.prefix
         beats = debezium_heartbeat_topic(prefix)
         return read_cluster(
-            own.settings.log, lambda name: name.startswith(f"{prefix}.") or name == beats or is_of_connect(name)
+            own.settings.log,
+            lambda name: name.startswith(f"{prefix}.") or name == beats or is_of_connect(name),
+            self._seconds,
         )
 
 

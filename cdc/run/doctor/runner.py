@@ -96,7 +96,8 @@ class _Running:
         self._check, self._parts = check, parts
         self._problems: Sequence[Fault] | None = None
         self._error: BaseException | None = None
-        self._deadline = Deadline(check.seconds)
+        self._seconds = check.seconds * parts.patience
+        self._deadline = Deadline(self._seconds)
         self.thread = threading.Thread(target=self._run, name=check.name, daemon=True)
 
     def wait(self, known: Mapping[str, Check]) -> Iterable[Finding]:
@@ -110,7 +111,7 @@ class _Running:
                 what = f"check {self._check.name} has failed: {type(error).__name__}"
                 yield _to_finding(self._check, Fault(self._check.category, what, "report it: a bug of cdc"))
             case None if self._problems is None:
-                what = f"check {self._check.name} has no answer after {self._check.seconds:.0f} s"
+                what = f"check {self._check.name} has no answer after {self._seconds:.0f} s"
                 kind = UnreachableError
                 yield _to_finding(self._check, Fault(self._check.category, what, "is the part busy?", kind=kind))
         for problem in self._problems or ():

@@ -93,17 +93,17 @@ def check_tables(
     names: Sequence[TableName],
     plugins: Set[str],
     captured: Sequence[TableName] = (),
+    *,
+    reads_rows: bool = True,
 ) -> tuple[list[Table], Mapping[TableName, Sequence[PreconditionError]]]:
     """Describe these tables, and collect every reason against each that cannot be followed.
 
-    `captured`: tables that are captured already; they are not checked, but the others must not collide with them.
+    `reads_rows`: look for duplicates of chosen keys, too: whole tables are read. `captured`: tables that are captured
+    already; they are not checked, but the others must not collide with them.
     """
     examined = examine_tables(connection, pipeline, names, captured)
-    described = {table.name for table in examined.tables}
-    # only of tables that exist: looking for duplicates reads them
-    keys = {name: key for name, key in pipeline.settings.source.choices.keys.items() if name in described}
     further: list[Refusals] = [
-        catalog.find_duplicate_keys(connection, keys),
+        find_duplicates(connection, pipeline, examined.tables) if reads_rows else {},
         # captured ones first: of two that collide, the later one is refused
         catalog.find_confused_keys(connection, [*captured, *examined.shapes], pipeline.settings.source.choices.keys),
         find_shared_topics(pipeline.settings.log.prefix, [*captured, *examined.shapes], change_topic, latest_topic),
@@ -111,6 +111,21 @@ def check_tables(
         {} if debezium_properties.has_own_topics(plugins) else _find_topicless(examined.shapes),
     ]
     return list(examined.tables), _collect_refusals(names, examined.refusals, further)
+
+
+def find_duplicates(connection: Connection, pipeline: Pipeline, tables: Iterable[Table]) -> Refusals:
+    """Refuse tables with duplicates of a key that the settings have chosen; reads those tables."""
+    # only of tables that exist
+    described = {table.name for table in tables}
+    keys = {name: key for name, key in pipeline.settings.source.choices.keys.items() if name in described}
+    return catalog.find_duplicate_keys(connection, keys)
+
+
+def add_refusals(
+    refusals: Mapping[TableName, Sequence[PreconditionError]], further: Refusals
+) -> Mapping[TableName, Sequence[PreconditionError]]:
+    """The refusals with one more reason against some tables."""
+    return _collect_refusals([*dict.fromkeys([*refusals, *further])], refusals, [further])
 
 
 def _find_unsendable(tables: Iterable[Table]) -> Refusals:

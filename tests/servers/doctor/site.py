@@ -10,7 +10,7 @@ from cdc.cli.output import say
 from cdc.config.settings import PipelineSettings
 from cdc.connect.source import catalog, slot
 from cdc.progress import SILENT
-from cdc.run.copy.capture_setup import prepare_capture
+from cdc.run.copy.capture_setup import PATIENCE, prepare_capture
 from cdc.run.copy.snapshot_copy import CopyContext, start_capture
 from cdc.run.doctor.check import registered_checks
 from cdc.run.doctor.dba_script import make_dba_script
@@ -35,7 +35,7 @@ class Site:
     original: PipelineSettings | None = None
 
     def parts(self) -> AskedParts:
-        return AskedParts(OpenedPipeline(self.settings), self.known)
+        return AskedParts(OpenedPipeline(self.settings), self.known, PATIENCE)
 
     def find(self, name: str) -> list[Finding]:
         """What the check of this name finds."""

@@ -5,6 +5,7 @@ import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import ceil
 from typing import Final
 
 from psycopg import Connection
@@ -15,7 +16,6 @@ from cdc.connect.source.connection import address, connect, open_connection
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.run.doctor.asking import SilentPartError
 
-CONNECT_SECONDS: Final = 3
 _TLS_REQUEST: Final = struct.pack(">ii", 8, 80877103)
 """The first packet of a session with TLS (manual, "SSLRequest"); the server answers `S` or `N`."""
 _VERIFYING: Final = ("verify-ca", "verify-full")
@@ -31,31 +31,37 @@ class SourceRoute:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The settings with the doctor's patience, and the route to a server that lets the role in."""
+    """The settings with the doctor's patience, and the route to a server that lets the role in.
+
+    `seconds`: for a session to open, and for a statement.
+    """
 
     source: SourceSettings
     route: SourceRoute
+    seconds: float
 
     @contextmanager
     def open(self) -> Iterator[Connection]:
         """A session that changes nothing, waits for no lock, and asks no question for long."""
         with open_connection(self.source) as connection:
-            for setting in ("default_transaction_read_only = on", "lock_timeout = '1s'", "statement_timeout = '5s'"):
+            patience = f"statement_timeout = {self.seconds * 1000:.0f}"
+            for setting in ("default_transaction_read_only = on", "lock_timeout = '1s'", patience):
                 connection.execute(f"SET {setting}".encode())
             yield connection
 
 
-def find_access(source: SourceSettings) -> Access:
-    """Find how the source is reached. Raises SilentPartError, named after the step that fails."""
+def find_access(source: SourceSettings, seconds: float) -> Access:
+    """Find how the source is reached, with so many seconds for each step.
+
+    Raises SilentPartError, named after the step that fails.
+    """
     # of several hosts one answers for all, so the whole list is tried; a socket's folder has no name to look up
     route = SourceRoute(frozenset(), offers_tls=False)
     if "," not in source.host and not source.host.startswith("/"):
-        route = _find_route(source)
-    patient = source.model_copy(
-        update={"connect_timeout_seconds": min(CONNECT_SECONDS, source.connect_timeout_seconds)}
-    )
+        route = _find_route(source, seconds)
+    patient = source.model_copy(update={"connect_timeout_seconds": min(ceil(seconds), source.connect_timeout_seconds)})
     _try_session(patient, route)
-    return Access(patient, route)
+    return Access(patient, route, seconds)
 
 
 def try_replication(source: SourceSettings) -> CdcError | None:
@@ -73,7 +79,7 @@ def try_replication(source: SourceSettings) -> CdcError | None:
     return None
 
 
-def _find_route(source: SourceSettings) -> SourceRoute:
+def _find_route(source: SourceSettings, seconds: float) -> SourceRoute:
     where = address(source)
     try:
         found = socket.getaddrinfo(source.host, source.port, type=socket.SOCK_STREAM)
@@ -82,7 +88,7 @@ def _find_route(source: SourceSettings) -> SourceRoute:
             "dns", source, UnreachableError(f"{source.host} has no address: {error.strerror}", "correct source.host")
         ) from None
     try:
-        with socket.create_connection((source.host, source.port), timeout=CONNECT_SECONDS) as channel:
+        with socket.create_connection((source.host, source.port), timeout=seconds) as channel:
             channel.sendall(_TLS_REQUEST)
             offers = channel.recv(1) == b"S"
     except OSError as error:

@@ -7,7 +7,6 @@ from typing import Any, Final
 from cdc.sinks.opensearch.client import Cluster, open_client
 from cdc.sinks.opensearch.settings import ClusterSettings
 
-ASK_SECONDS: Final = 4
 _INDEX: Final = "*.mappings,*.aliases,*.settings.index"
 
 
@@ -41,10 +40,10 @@ def open_cluster(settings: ClusterSettings) -> Cluster:
     return Cluster(settings.url, settings.username, secret, settings.ca_file)
 
 
-def read_search(settings: ClusterSettings) -> SearchFacts:
-    """Ask the cluster. Raises CdcError."""
+def read_search(settings: ClusterSettings, seconds: float) -> SearchFacts:
+    """Ask the cluster, with so many seconds for each request. Raises CdcError."""
     with open_client(open_cluster(settings)) as client:
-        patient: Mapping[str, Any] = {"request_timeout": ASK_SECONDS}
+        patient: Mapping[str, Any] = {"request_timeout": seconds}
         version = client.info(**patient)["version"]
         health = client.cluster.health(**patient)
         flat = {"include_defaults": "true", "flat_settings": "true", "filter_path": _SETTINGS}

@@ -72,7 +72,7 @@ def read_tables(pipeline: Pipeline, access: Access, plugins: Set[str]) -> TableF
         names = find_selected(connection, pipeline)
         # required tables first: of two that collide, the later one is refused
         names = sorted(names, key=lambda name: name not in pipeline.settings.selection.names)
-        tables, refusals = check_tables(connection, pipeline, names, plugins)
+        tables, refusals = check_tables(connection, pipeline, names, plugins, reads_rows=False)
         fit = [table for table in tables if table.name not in refusals]
         shapes = read_shapes(connection, names)
         parts = [part for name, shape in shapes.items() for part in rights.list_parts(name, shape)]
