@@ -15,9 +15,16 @@ PATIENCE_SECONDS = 60.0
 
 
 class Plugin(msgspec.Struct, frozen=True):
-    """A class that Connect can load."""
+    """A class that Connect can load, and the version that it gives itself."""
 
     class_: str = msgspec.field(name="class")
+    version: str | None = None
+
+
+class WorkerInfo(msgspec.Struct, frozen=True):
+    """What a worker says of itself."""
+
+    version: str
 
 
 class PartStatus(msgspec.Struct, frozen=True):
@@ -32,6 +39,19 @@ class ConnectorStatus(msgspec.Struct, frozen=True):
 
     connector: PartStatus
     tasks: tuple[PartStatus, ...]
+
+
+class ConnectorInfo(msgspec.Struct, frozen=True):
+    """A connector's configuration as stored."""
+
+    config: dict[str, str]
+
+
+class KnownConnector(msgspec.Struct, frozen=True):
+    """A connector with its configuration and status."""
+
+    info: ConnectorInfo
+    status: ConnectorStatus | None = None
 
 
 class PropertyVerdict(msgspec.Struct, frozen=True):
@@ -86,7 +106,24 @@ class ConnectClient:
         return self._list_plugins("/connector-plugins?connectorsOnly=false")
 
     def _list_plugins(self, path: str) -> set[str]:
-        return {plugin.class_ for plugin in self._call("GET", path, kind=list[Plugin])}
+        return {plugin.class_ for plugin in self.describe_plugins(path)}
+
+    def describe_plugins(self, path: str = "/connector-plugins?connectorsOnly=false") -> list[Plugin]:
+        """All classes on its plugin path, with their versions."""
+        found: list[Plugin] = self._call("GET", path, kind=list[Plugin])
+        return found
+
+    def worker(self) -> WorkerInfo:
+        """The worker that answers."""
+        found: WorkerInfo = self._call("GET", "/", kind=WorkerInfo)
+        return found
+
+    def connectors(self) -> dict[str, KnownConnector]:
+        """All connectors by their names; the configurations may have secrets in them."""
+        found: dict[str, KnownConnector] = self._call(
+            "GET", "/connectors?expand=info&expand=status", kind=dict[str, KnownConnector]
+        )
+        return found
 
     def problems(self, config: Mapping[str, str]) -> list[str]:
         """Validate a connector's configuration; returns one sentence for each problem."""

@@ -1,6 +1,6 @@
 """The life of the connector over Kafka Connect's REST interface: start, stop, start anew."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.capture.connector_state import RunState, look_up
@@ -76,7 +76,12 @@ def start_anew(client: ConnectClient, name: str, config: dict[str, str]) -> None
 
 def check_debezium(client: ConnectClient) -> None:
     """Raise PreconditionError when Connect has no Debezium."""
-    if CONNECTOR_CLASS not in client.plugins():
+    check_has_debezium(client.plugins())
+
+
+def check_has_debezium(plugins: Collection[str]) -> None:
+    """Raise PreconditionError when Debezium's class is not among these."""
+    if CONNECTOR_CLASS not in plugins:
         raise PreconditionError("Kafka Connect has no Debezium connector for Postgres", "put it on plugin.path")
 
 

@@ -23,6 +23,8 @@ _SEPARATING: Final = re.compile(r"[\x00-\x1f%]")
 OWN_TOPICS = "cdc.connect.OwnTopics"
 """In the same jar as the others, and of a kind that Connect does not list."""
 CONFIRMED_LSN = "cdc.connect.ConfirmedLsn"
+OUR_CLASSES: Final = frozenset({POSTGRES_TEXT, BOUNDED_JSON, CONFIRMED_LSN})
+"""Those that Connect lists."""
 
 
 def placeholder(pipeline: str) -> str:

@@ -35,9 +35,7 @@ def publish(connection: Connection, publication: str, tables: Sequence[TableName
     # an existing one is added to, never replaced: its tables are being captured
     has = read_publication(connection, publication)
     if has is None:
-        create = sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish = {}, publish_via_partition_root = true)")
-        parts = sql.Identifier(publication), _to_table_list(tables), sql.Literal(OPERATIONS)
-        _run(connection, publication, create.format(*parts), tables)
+        _run(connection, publication, make_create_sql(publication, tables), tables)
     elif not _publishes_via_root(connection, publication):
         # changes of partitions must have the partitioned table's name in the log
         _alter(connection, publication, sql.SQL("SET (publish_via_partition_root = true)"))
@@ -47,6 +45,17 @@ def publish(connection: Connection, publication: str, tables: Sequence[TableName
         _alter(connection, publication, sql.SQL("ADD TABLE {}").format(_to_table_list(added)), added)
     check_whole(connection, publication)
     return added
+
+
+def make_create_sql(publication: str, tables: Sequence[TableName]) -> sql.Composed:
+    """Make the statement that creates the publication of these tables."""
+    create = sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish = {}, publish_via_partition_root = true)")
+    return create.format(sql.Identifier(publication), _to_table_list(tables), sql.Literal(OPERATIONS))
+
+
+def make_add_sql(publication: str, tables: Sequence[TableName]) -> sql.Composed:
+    """Make the statement that adds these tables to the publication."""
+    return sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(sql.Identifier(publication), _to_table_list(tables))
 
 
 def withdraw(connection: Connection, publication: str, tables: Sequence[TableName]) -> None:
@@ -103,9 +112,20 @@ def check_whole(connection: Connection, publication: str) -> None:
             name, sql.Literal(OPERATIONS)
         )
         raise PreconditionError(f"publication {publication} leaves changes out", alter.as_string(connection))
-    if partial := [TableName(*row) for row in connection.execute(_PARTIAL, (publication,)).fetchall()]:
-        again = sql.SQL("ALTER PUBLICATION {name} DROP TABLE {tables}; ALTER PUBLICATION {name} ADD TABLE {tables}")
+    if partial := find_partial(connection, publication):
         raise PreconditionError(
             f"publication {publication} has row filters or column lists: {', '.join(map(str, partial))}",
-            again.format(name=name, tables=_to_table_list(partial)).as_string(connection),
+            "; ".join(make_whole_sql(publication, partial)),
         )
+
+
+def make_whole_sql(publication: str, tables: Sequence[TableName]) -> list[str]:
+    """Make the statements that publish these tables anew, with all rows and columns."""
+    name, listed = sql.Identifier(publication), _to_table_list(tables)
+    drop = sql.SQL("ALTER PUBLICATION {} DROP TABLE {}").format(name, listed)
+    return [drop.as_string(), make_add_sql(publication, tables).as_string()]
+
+
+def find_partial(connection: Connection, publication: str) -> list[TableName]:
+    """The tables of the publication of which it leaves out rows or columns."""
+    return [TableName(*row) for row in connection.execute(_PARTIAL, (publication,)).fetchall()]

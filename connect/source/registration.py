@@ -28,6 +28,11 @@ SELECT bool_and(has_schema_privilege(n.oid, 'USAGE')),
  WHERE n.nspname = %s AND c.relname = ANY(%s) HAVING count(*) > 0"""
 
 
+_MAY_CREATE: Final = """
+SELECT COALESCE((SELECT has_schema_privilege(n.oid, 'CREATE') FROM pg_namespace n WHERE n.nspname = %s),
+                has_database_privilege(current_database(), 'CREATE'))"""
+
+
 @dataclass(frozen=True, slots=True)
 class Registration:
     """One prepared pipeline: the names that it owns."""
@@ -48,21 +53,37 @@ def prepare_schema(connection: Connection, source: SourceSettings) -> None:
 
     Raises PreconditionError, with the statements for the owner, when the role may not make or use them.
     """
-    schema = sql.Identifier(source.heartbeat_schema)
-    tables = {"pipelines": PIPELINES, "heartbeat": HEARTBEAT, "history": HISTORY}
-    names = {key: sql.Identifier(source.heartbeat_schema, name) for key, name in tables.items()}
-    statements = read_sql("own_tables").format(schema=schema, **names)
     try:
         # check first: even IF NOT EXISTS needs the right to create
         if not _has_tables(connection, source):
-            connection.execute(statements)
+            connection.execute(make_schema_sql(source))
     except psycopg.errors.InsufficientPrivilege:
-        commands = " ".join(statements.as_string(connection).split())
-        raise PreconditionError(
-            f"role {source.user} may not make schema {source.heartbeat_schema} with its tables",
-            f"run as owner of the database: {commands} {' '.join(_grants(connection, source))}",
-        ) from None
+        raise _schema_error(connection, source) from None
     check_rights(connection, source)
+
+
+def make_schema_sql(source: SourceSettings) -> sql.Composed:
+    """Make the statements that create the toolkit's schema and tables."""
+    schema = sql.Identifier(source.heartbeat_schema)
+    tables = {"pipelines": PIPELINES, "heartbeat": HEARTBEAT, "history": HISTORY}
+    names = {key: sql.Identifier(source.heartbeat_schema, name) for key, name in tables.items()}
+    return read_sql("own_tables").format(schema=schema, **names)
+
+
+def check_may_prepare(connection: Connection, source: SourceSettings) -> None:
+    """Raise PreconditionError like `prepare_schema`, by the role's rights, without making anything."""
+    if _has_tables(connection, source):
+        check_rights(connection, source)
+    elif not read_value(connection, _MAY_CREATE, source.heartbeat_schema):
+        raise _schema_error(connection, source)
+
+
+def _schema_error(connection: Connection, source: SourceSettings) -> PreconditionError:
+    commands = " ".join(make_schema_sql(source).as_string(connection).split())
+    return PreconditionError(
+        f"role {source.user} may not make schema {source.heartbeat_schema} with its tables",
+        f"run as owner of the database: {commands} {' '.join(list_grants(source))}",
+    )
 
 
 def check_rights(connection: Connection, source: SourceSettings) -> None:
@@ -74,19 +95,19 @@ def check_rights(connection: Connection, source: SourceSettings) -> None:
         )
 
 
-def _grants(connection: Connection, source: SourceSettings) -> list[str]:
+def list_grants(source: SourceSettings) -> list[str]:
     """The statements that give the role every right to the toolkit's tables."""
     schema, role = sql.Identifier(source.heartbeat_schema), sql.Identifier(source.user)
     tables = sql.SQL(", ").join(sql.Identifier(source.heartbeat_schema, name) for name in _TABLES)
     usage = sql.SQL("GRANT USAGE ON SCHEMA {} TO {};").format(schema, role)
     rights = sql.SQL("GRANT {} ON {} TO {};").format(sql.SQL(", ").join(map(sql.SQL, _RIGHTS)), tables, role)
-    return [usage.as_string(connection), rights.as_string(connection)]
+    return [usage.as_string(), rights.as_string()]
 
 
 def _find_missing_grants(connection: Connection, source: SourceSettings) -> list[str]:
     """Those of the statements that the role lacks. Tables that do not exist lack nothing."""
     found = connection.execute(_HAS_RIGHTS, (list(_RIGHTS), source.heartbeat_schema, list(_TABLES))).fetchone()
-    return [grant for grant, has in zip(_grants(connection, source), found or (True, True), strict=True) if not has]
+    return [grant for grant, has in zip(list_grants(source), found or (True, True), strict=True) if not has]
 
 
 def _has_tables(connection: Connection, source: SourceSettings, names: Sequence[str] = _TABLES) -> bool:
@@ -117,14 +138,7 @@ def register(connection: Connection, source: SourceSettings, wanted: Registratio
     Raises PreconditionError when it is registered with other names, which cannot change later, and when another
     pipeline has the slot.
     """
-    connection.execute(
-        sql.SQL(
-            "INSERT INTO {} (pipeline, slot, publication, prefix) VALUES (%s, %s, %s, %s)"
-            # of two concurrent bootstraps one writes the row, and both compare their names with it
-            " ON CONFLICT DO NOTHING"
-        ).format(sql.Identifier(source.heartbeat_schema, PIPELINES)),
-        (wanted.pipeline, wanted.slot, wanted.publication, wanted.prefix),
-    )
+    connection.execute(make_register_sql(source, wanted))
     registered = read_registration(connection, source, wanted.pipeline)
     if registered is None:
         raise PreconditionError(
@@ -132,6 +146,15 @@ def register(connection: Connection, source: SourceSettings, wanted: Registratio
         )
     _check_names(registered, wanted)
     return registered
+
+
+def make_register_sql(source: SourceSettings, wanted: Registration) -> sql.Composed:
+    """Make the statement that registers the pipeline, if it is not registered yet."""
+    # of two concurrent bootstraps one writes the row, and both compare their names with it
+    insert = "INSERT INTO {} (pipeline, slot, publication, prefix) VALUES ({}) ON CONFLICT DO NOTHING"
+    values = (wanted.pipeline, wanted.slot, wanted.publication, wanted.prefix)
+    table = sql.Identifier(source.heartbeat_schema, PIPELINES)
+    return sql.SQL(insert).format(table, sql.SQL(", ").join(map(sql.Literal, values)))
 
 
 def _check_names(registered: Registration, wanted: Registration) -> None:

@@ -78,7 +78,8 @@ def install_triggers(connection: Connection, source: SourceSettings) -> str | No
     try:
         with connection.transaction():
             for trigger in missing:
-                _install(connection, trigger)
+                for statement in _make_sql(trigger):
+                    connection.execute(statement)
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.FeatureNotSupported) as error:
         reason = pick_first_line(error)
     # after the triggers: they note all later changes, and compare them with these shapes
@@ -112,7 +113,7 @@ def note_published(connection: Connection, source: SourceSettings, names: Sequen
 
 def find_announced(connection: Connection, source: SourceSettings) -> set[TableName]:
     """Find the tables whose current shape a migration has noted by `shapes_now`: the log has it in its place."""
-    if not _has_function(connection, source):
+    if not has_function(connection, source):
         return set()
     rows = connection.execute(fill_sql("announced", source)).fetchall()
     noted = {TableName(schema, table): parse_shape(shape) for schema, table, shape in rows}
@@ -130,22 +131,31 @@ def install_function(connection: Connection, source: SourceSettings) -> bool:
 
     Returns False if the role may not create it.
     """
-    name = sql.Identifier(source.heartbeat_schema, SHAPES_NOW)
     body = make_function_body(SHAPES_NOW, source)
-    files = "CREATE TABLE IF NOT EXISTS {} (relation bigint PRIMARY KEY, file bigint, told text NOT NULL)"
     try:
         with connection.transaction():
-            if not _has_function(connection, source, body):
-                table = sql.Identifier(source.heartbeat_schema, FILES_TABLE)
-                connection.execute(sql.SQL(files).format(table))
-                connection.execute(sql.SQL(_MAKE.format(returns="void")).format(name, sql.Literal(body)))
+            if not has_function(connection, source, body):
+                for statement in make_function_sql(source):
+                    connection.execute(statement)
             connection.execute(fill_sql("files", source))
     except psycopg.errors.InsufficientPrivilege:
         return False
     return True
 
 
-def _has_function(connection: Connection, source: SourceSettings, body: str | None = None) -> bool:
+def make_function_sql(source: SourceSettings) -> list[sql.Composed]:
+    """Make the statements that install the function which a migration calls."""
+    name, table = (sql.Identifier(source.heartbeat_schema, each) for each in (SHAPES_NOW, FILES_TABLE))
+    files = "CREATE TABLE IF NOT EXISTS {} (relation bigint PRIMARY KEY, file bigint, told text NOT NULL)"
+    body = make_function_body(SHAPES_NOW, source)
+    return [
+        sql.SQL(files).format(table),
+        sql.SQL(_MAKE.format(returns="void")).format(name, sql.Literal(body)),
+    ]
+
+
+def has_function(connection: Connection, source: SourceSettings, body: str | None = None) -> bool:
+    """Is the function there that a migration calls? `body`: in exactly this version."""
     query = (
         "SELECT p.prosrc FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace"
         " WHERE n.nspname = %s AND p.proname = %s"
@@ -162,7 +172,7 @@ def note_partitions(connection: Connection, source: SourceSettings) -> None:
     # a locked table is noted by the session that has locked it, or by the next call
     with suppress(psycopg.errors.LockNotAvailable):
         _note(connection, source, (RelationKind.PARTITIONED,))
-        if _has_function(connection, source):
+        if has_function(connection, source):
             connection.execute(fill_sql("files", source))
 
 
@@ -211,12 +221,17 @@ def _is_installed(connection: Connection, source: SourceSettings, trigger: _Trig
     return bool(read_value(connection, query, trigger.name, source.heartbeat_schema) == trigger.body)
 
 
-def _install(connection: Connection, trigger: _Trigger) -> None:
+def make_trigger_sql(source: SourceSettings) -> list[sql.Composed]:
+    """Make the statements that install all event triggers."""
+    return [statement for trigger in _triggers(source) for statement in _make_sql(trigger)]
+
+
+def _make_sql(trigger: _Trigger) -> Iterator[sql.Composed]:
     name = sql.Identifier(trigger.name)
     make = sql.SQL(_MAKE.format(returns="event_trigger"))
-    connection.execute(make.format(trigger.function, sql.Literal(trigger.body)))
-    connection.execute(sql.SQL("DROP EVENT TRIGGER IF EXISTS {}").format(name))
+    yield make.format(trigger.function, sql.Literal(trigger.body))
+    yield sql.SQL("DROP EVENT TRIGGER IF EXISTS {}").format(name)
     on = "CREATE EVENT TRIGGER {} ON " + trigger.event + " EXECUTE FUNCTION {}()"
-    connection.execute(sql.SQL(on).format(name, trigger.function))
+    yield sql.SQL(on).format(name, trigger.function)
     # ALWAYS: also for sessions of a replication tool (session_replication_role = replica)
-    connection.execute(sql.SQL("ALTER EVENT TRIGGER {} ENABLE ALWAYS").format(name))
+    yield sql.SQL("ALTER EVENT TRIGGER {} ENABLE ALWAYS").format(name)

@@ -78,8 +78,13 @@ def read_state(connection: Connection, slot: str) -> SlotState | None:
 def check_wal_kept(found: SlotState | None) -> None:
     """Raise HistoryLostError when Postgres has removed WAL that the slot needs."""
     if found is not None and found.wal_status == "lost":
-        why, remedy = _GIVEN_UP.get(found.invalidated or "", _GIVEN_UP["wal_removed"])
-        raise HistoryLostError(f"slot {found.name} is lost: {why}", f"{remedy}; {RECAPTURE}")
+        raise describe_lost(found.name, found.invalidated)
+
+
+def describe_lost(slot: str, reason: str | None) -> HistoryLostError:
+    """Describe a slot that Postgres has given up; `reason`: its `invalidation_reason`, if the server has that."""
+    why, remedy = _GIVEN_UP.get(reason or "", _GIVEN_UP["wal_removed"])
+    return HistoryLostError(f"slot {slot} is lost: {why}", f"{remedy}; {RECAPTURE}")
 
 
 def check_exists(found: SlotState | None, slot: str) -> None:

@@ -15,11 +15,11 @@ from tests.support.parts.pipelines import MakePipeline
 @pytest.fixture(autouse=True)
 def bare_connect(monkeypatch: pytest.MonkeyPatch) -> None:
     """Connect as `cdc` sees it without the jar: the connector then has only classes of Debezium."""
-    extensions = ConnectClient.extensions
+    describe = ConnectClient.describe_plugins
     monkeypatch.setattr(
         ConnectClient,
-        "extensions",
-        lambda client: {name for name in extensions(client) if not name.startswith("cdc.connect.")},
+        "describe_plugins",
+        lambda client, *path: [each for each in describe(client, *path) if not each.class_.startswith("cdc.connect.")],
     )
 
 

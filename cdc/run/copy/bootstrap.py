@@ -92,7 +92,7 @@ def bootstrap(
             say(f"{name} is copied again: {why}")
         again = [*dict.fromkeys([*again, *rechosen])]
         optional = _find_optional(pipeline, names) - set(again)
-        tables, skipped, notices = run_preflight(pipeline, connection, client, names, optional)
+        tables, skipped, notices = run_preflight(pipeline, connection, names, optional)
         for refusal in chain.from_iterable(skipped.values()):
             say(f"not followed: {refusal}")
         for notice in (*notices, *problems.describe_children(pipeline, connection, [table.name for table in tables])):

@@ -2,48 +2,87 @@
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import closing
+from typing import Final
 
 from psycopg import Connection
 
-from cdc.connect.capture import connector, debezium_properties, topics
-from cdc.connect.capture.connect_client import ConnectClient
+from cdc.connect.capture import topics
 from cdc.connect.settings import SourceSettings
-from cdc.connect.source import preflight, publication, registration, schema_history, slot
+from cdc.connect.source import publication, registration, schema_history
+from cdc.connect.source.catalog import TablesRefusedError
 from cdc.connect.source.heartbeat import heartbeat_table
 from cdc.connect.source.registration import Registration
 from cdc.connect.source.relation import read_shapes
-from cdc.core.errors import PreconditionError
+from cdc.core.errors import PreconditionError, SeveralErrors
 from cdc.core.table import Table, TableName
-from cdc.log.clients.topics import Admin, Topic
+from cdc.log.clients.topics import Admin
+from cdc.run.doctor.asking import SilentPartError
+from cdc.run.doctor.parts import AskedParts
+from cdc.run.doctor.runner import examine, list_bootstrap_checks
 from cdc.run.pipeline import Pipeline
+from cdc.run.tables.capture_parts import list_topics
 from cdc.run.tables.column_notices import describe_text_columns, describe_unsent_columns
-from cdc.run.tables.preflight import accept_tables, describe_missing_plugins, describe_skipped
+from cdc.run.tables.preflight import (
+    accept_tables,
+    add_refusals,
+    describe_missing_plugins,
+    describe_skipped,
+    find_duplicates,
+)
+
+PATIENCE: Final = 6.0
+"""A bootstrap waits longer for a busy part than a doctor does, since it ends where one does not answer."""
 
 
 def run_preflight(
     pipeline: Pipeline,
     connection: Connection,
-    client: ConnectClient,
     names: Sequence[TableName],
     optional: Set[TableName],
+    leave_out: Sequence[str] = (),
 ) -> tuple[list[Table], Mapping[TableName, Sequence[PreconditionError]], Sequence[PreconditionError]]:
-    """Check source, Kafka Connect, followers and tables, before anything is made.
+    """Run the errors of `cdc doctor` before anything is made, but for the categories to `leave_out`.
 
     Returns the tables that can be followed, the reasons against the other `optional` ones, and notices: of checks and
     followers that go without, of columns that are not sent, or that a view takes for more than their text.
     Raises CdcError with every reason against the rest.
     """
-    preflight.check_source(connection, pipeline.settings.source)
-    connector.check_debezium(client)
+    parts = AskedParts(pipeline, patience=PATIENCE)
+    tables, skipped = _require(parts, connection, names, optional, leave_out)
     # does every follower answer? Asked now, not when it is filled: a copy may take hours before that
     for follower in pipeline.fed.values():
         with closing(follower):
             follower.position()
-    plugins = client.extensions()
-    tables, skipped = accept_tables(connection, pipeline, names, plugins, optional)
+    plugins = parts.connect.plugins.keys()
     unsent = describe_unsent_columns(read_shapes(connection, [table.name for table in tables]))
     texts = describe_text_columns(pipeline, tables)
     return tables, skipped, [*describe_missing_plugins(plugins), *describe_skipped(pipeline, tables), *unsent, *texts]
+
+
+def _require(
+    parts: AskedParts,
+    connection: Connection,
+    names: Sequence[TableName],
+    optional: Set[TableName],
+    leave_out: Sequence[str],
+) -> tuple[list[Table], Mapping[TableName, Sequence[PreconditionError]]]:
+    """Raise all errors of the doctor, those of tables among them; returns what `accept_tables` does."""
+    found = examine(parts, list_bootstrap_checks(leave_out))
+    try:
+        checked = parts.tables
+        # in a session of the bootstrap, which may take its time: whole tables are read
+        duplicates = find_duplicates(connection, parts.pipeline, checked.tables)
+        refusals = add_refusals(checked.refusals, duplicates)
+        accepted = accept_tables(parts.pipeline, names, (checked.tables, refusals), optional)
+    except TablesRefusedError as refused:
+        if found.errors:
+            raise SeveralErrors([*found.errors, *refused.errors]) from None
+        raise
+    except SilentPartError as silent:
+        raise found.error or silent.error from None
+    if found.error:
+        raise found.error
+    return accepted
 
 
 def prepare_capture(
@@ -68,9 +107,6 @@ def prepare_capture(
         is_ours = is_ours or registered is not None
         if more := topics.check(admin, required, ours=is_ours):
             say(f"more partitions than log.partitions, followed as they are: {', '.join(more)}")
-        # unregistered things with these names are somebody else's: the connector would drain or alter them
-        if not is_ours:
-            _check_names_free(pipeline, connection)
         registration.prepare_schema(connection, src)
         ours = Registration(name, src.slot, src.publication, pipeline.settings.log.prefix)
         # before anything else is made: after a kill, the next run knows its own things by this row
@@ -84,13 +120,6 @@ def prepare_capture(
     return registered
 
 
-def list_topics(pipeline: Pipeline, tables: Sequence[TableName]) -> list[Topic]:
-    """The topics of the pipeline's capture, of these tables. Raises PreconditionError when two would share one."""
-    src, messages = pipeline.settings.source, debezium_properties.sends_messages(pipeline.settings.connect)
-    beats, history = heartbeat_table(src).name, schema_history.history_table(src).name
-    return topics.required_topics(pipeline.settings.log, tables, beats, history, messages=messages)
-
-
 def _install_triggers(connection: Connection, source: SourceSettings, say: Callable[[str], None]) -> None:
     """Install the triggers and the function that report schema changes; say how changes are noticed without them."""
     why_none = schema_history.install_triggers(connection, source)
@@ -102,17 +131,3 @@ def _install_triggers(connection: Connection, source: SourceSettings, say: Calla
         f"no event triggers ({why_none}): polling the catalog instead; schema changes undone between two polls are"
         f" missed{call if can_be_told else ''}"
     )
-
-
-def _check_names_free(pipeline: Pipeline, connection: Connection) -> None:
-    src = pipeline.settings.source
-    if slot.read_state(connection, src.slot):
-        raise PreconditionError(
-            f"slot {src.slot} is there already and is not this pipeline's", "choose another source.slot, or drop it"
-        )
-    if publication.read_publication(connection, src.publication) is not None:
-        raise PreconditionError(
-            f"publication {src.publication} is there already and is not this pipeline's",
-            "choose another source.publication, or drop it",
-        )
-    preflight.check_free_slot(connection)

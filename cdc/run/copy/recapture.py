@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Final
 
 from psycopg import Connection
 
@@ -28,10 +29,11 @@ from cdc.log.names import change_topic, transaction_topic
 from cdc.postgres.values import read_value
 from cdc.progress import Progress
 from cdc.run.copy import snapshot_copy as copies
-from cdc.run.copy.capture_setup import list_topics, prepare_capture, run_preflight
+from cdc.run.copy.capture_setup import prepare_capture, run_preflight
 from cdc.run.copy.snapshot_copy import CopyContext, CopyResult
 from cdc.run.lease import COPIES
 from cdc.run.pipeline import Pipeline
+from cdc.run.tables.capture_parts import list_topics
 from cdc.run.tables.preflight import merge_refusals
 from cdc.run.tables.selection import find_selected
 from cdc.sinks.lake.follower import DeltaFollower
@@ -62,6 +64,10 @@ class RecapturePlan:
         ]
 
 
+MENDED: Final = ("slot", "publication", "kafka.ours")
+"""Checks of a bootstrap, or categories of them, whose findings a recapture mends, or looks at by itself."""
+
+
 @dataclass(frozen=True, slots=True)
 class RecaptureResult:
     """Rows by copied table, and the LSN at which the new capture begins."""
@@ -72,8 +78,8 @@ class RecaptureResult:
 
 def plan_recapture(pipeline: Pipeline) -> RecapturePlan:
     """Plan a recapture; changes nothing. Raises CdcError when it is not possible."""
-    with pipeline.open_source() as connection, pipeline.open_connect() as client:
-        tables, refused = _accept_tables(pipeline, connection, client)
+    with pipeline.open_source() as connection:
+        tables, refused = _accept_tables(pipeline, connection)
         rows = _estimate_rows(connection, [table.name for table in tables])
         _check_setup(pipeline, connection, tables)
     return RecapturePlan(
@@ -102,7 +108,7 @@ def recapture(pipeline: Pipeline, say: Say, progress: Progress) -> RecaptureResu
         follower = pipeline.lake_follower
         if follower.position() is None:
             raise HistoryLostError("the lake has no copy yet", "run `cdc bootstrap`")
-        tables, _ = _accept_tables(pipeline, connection, client)
+        tables, _ = _accept_tables(pipeline, connection)
         # before anything is dropped: a Spark that does not start leaves the pipeline as it was
         pipeline.start_spark()
         # again: they may have changed since the plan
@@ -120,12 +126,10 @@ def recapture(pipeline: Pipeline, say: Say, progress: Progress) -> RecaptureResu
         return _swap_copies(follower, pending, copied, start, number)
 
 
-def _accept_tables(
-    pipeline: Pipeline, connection: Connection, client: ConnectClient
-) -> tuple[list[Table], Sequence[PreconditionError]]:
+def _accept_tables(pipeline: Pipeline, connection: Connection) -> tuple[list[Table], Sequence[PreconditionError]]:
     """The tables that can be captured, and the reasons against others. Raises TablesRefusedError when none can."""
     names = find_selected(connection, pipeline)
-    tables, refused, _ = run_preflight(pipeline, connection, client, names, optional=set(names))
+    tables, refused, _ = run_preflight(pipeline, connection, names, set(names), MENDED)
     refusals = [merge_refusals(reasons) for reasons in refused.values()]
     if not tables:
         raise TablesRefusedError(refusals)

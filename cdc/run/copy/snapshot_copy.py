@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from psycopg import Connection
 
-from cdc.connect.capture import connector, debezium_properties
+from cdc.connect.capture import connector
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.source import catalog, slot
 from cdc.connect.source import connection as source
@@ -23,6 +23,7 @@ from cdc.run.copy.probe import wait_until_captured
 from cdc.run.pipeline import Pipeline
 from cdc.run.spark.errors import translate_errors
 from cdc.run.spark.job_progress import track_job
+from cdc.run.tables.capture_parts import build_connector_config
 from cdc.sinks.lake.table.load import CopiedFiles, LakeCopyWriter, prepare_folder
 from cdc.snapshots.copy import SnapshotSource, copy_table
 from cdc.snapshots.shared_snapshot import OnLock, SharedSnapshot, files, hold_snapshot
@@ -185,14 +186,9 @@ def start_capture(context: CopyContext, *, anew: bool = False) -> None:
 
     `anew`: forget the offsets of an earlier connector of this name, since the slot was just created.
     """
-    s = context.pipeline.settings
-    keys = catalog.find_other_keys(context.connection, context.captured, s.source.choices.keys)
-    texts = s.source.choices.list_texts(context.captured)
-    captured = debezium_properties.CapturedTables(
-        context.captured, keys, texts, s.log.max_row_bytes, context.client.extensions()
-    )
-    config = debezium_properties.build_properties(
-        context.connection, s.source, s.connect, context.registration, captured
+    s, plugins = context.pipeline.settings, context.client.extensions()
+    config = build_connector_config(
+        context.pipeline, context.connection, context.registration, context.captured, plugins
     )
     if anew:
         connector.start_anew(context.client, s.connect.connector, config)

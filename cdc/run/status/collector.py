@@ -10,7 +10,7 @@ from cdc.columns.netting.ends import Ends, to_columns
 from cdc.config.settings import VIEWS
 from cdc.connect.capture.connector_state import ConnectorState
 from cdc.connect.source import connection as source
-from cdc.connect.source import preflight, publication, slot
+from cdc.connect.source import publication, rights, slot
 from cdc.connect.source.relation import read_shapes
 from cdc.core.errors import CdcError
 from cdc.core.position import FIRST_LOG, Lsn, Position
@@ -170,7 +170,7 @@ class StatusCollector:
             shapes = read_shapes(connection, self._tables)
             self._notes = tuple(map(str, describe_unsent_columns(shapes)))
             # a table without the right to read it would end the whole look at the source
-            unreadable = preflight.find_unreadable(connection, pipeline.settings.source, shapes)
+            unreadable = rights.find_unreadable(connection, pipeline.settings.source, shapes)
             for refusal in unreadable.values():
                 self._add_problem(refusal)
             for left_out in problems.describe_children(pipeline, connection, self._tables):

@@ -7,7 +7,7 @@ from psycopg import Connection
 
 from cdc.config.init import table_lines
 from cdc.connect.capture import debezium_properties
-from cdc.connect.source import catalog, preflight
+from cdc.connect.source import catalog, rights
 from cdc.connect.source.catalog import ExaminedTables, TablesRefusedError
 from cdc.connect.source.column_types import is_sent_whole
 from cdc.core.errors import PreconditionError
@@ -25,19 +25,17 @@ Refusals = Mapping[TableName, PreconditionError]
 
 
 def accept_tables(
-    connection: Connection,
     pipeline: Pipeline,
     names: Sequence[TableName],
-    plugins: Set[str],
+    checked: tuple[Sequence[Table], Mapping[TableName, Sequence[PreconditionError]]],
     optional: Collection[TableName] = (),
 ) -> tuple[list[Table], Mapping[TableName, Sequence[PreconditionError]]]:
-    """Describe the tables that can be followed, and every reason against the refused `optional` ones.
+    """The tables that can be followed, and every reason against the refused `optional` ones.
 
-    `plugins`: the classes on Kafka Connect's plugin path. Raises TablesRefusedError with every reason against every
-    other table; its offer is the `source.tables` that would be accepted.
+    `checked`: as `check_tables` gives it. Raises TablesRefusedError with every reason against every other table; its
+    offer is the `source.tables` that would be accepted.
     """
-    # required tables first: of two that collide, the later one is refused
-    tables, refusals = check_tables(connection, pipeline, sorted(names, key=lambda name: name in optional), plugins)
+    tables, refusals = checked
     accepted = [table for table in tables if table.name not in refusals]
     failures = {name: reasons for name, reasons in refusals.items() if name not in optional}
     if failures or not accepted:
@@ -67,7 +65,7 @@ def examine_tables(
     own |= {name: [PreconditionError(what, remedy)] for name, what in gone.items()}
     copied = [table.table for table in pipeline.lake_follower.tables.all().values()]
     further = [
-        preflight.find_unreadable(connection, pipeline.settings.source, there),
+        rights.find_unreadable(connection, pipeline.settings.source, there),
         *(_find_unsupported(pipeline, name, tables, copied) for name in pipeline.settings.followers),
         _find_without_history(pipeline, tables, {table.name for table in copied}),
         find_taken_names(pipeline, names, {table.name for table in copied}),
@@ -95,17 +93,17 @@ def check_tables(
     names: Sequence[TableName],
     plugins: Set[str],
     captured: Sequence[TableName] = (),
+    *,
+    reads_rows: bool = True,
 ) -> tuple[list[Table], Mapping[TableName, Sequence[PreconditionError]]]:
     """Describe these tables, and collect every reason against each that cannot be followed.
 
-    `captured`: tables that are captured already; they are not checked, but the others must not collide with them.
+    `reads_rows`: look for duplicates of chosen keys, too: whole tables are read. `captured`: tables that are captured
+    already; they are not checked, but the others must not collide with them.
     """
     examined = examine_tables(connection, pipeline, names, captured)
-    described = {table.name for table in examined.tables}
-    # only of tables that exist: looking for duplicates reads them
-    keys = {name: key for name, key in pipeline.settings.source.choices.keys.items() if name in described}
     further: list[Refusals] = [
-        catalog.find_duplicate_keys(connection, keys),
+        find_duplicates(connection, pipeline, examined.tables) if reads_rows else {},
         # captured ones first: of two that collide, the later one is refused
         catalog.find_confused_keys(connection, [*captured, *examined.shapes], pipeline.settings.source.choices.keys),
         find_shared_topics(pipeline.settings.log.prefix, [*captured, *examined.shapes], change_topic, latest_topic),
@@ -113,6 +111,21 @@ def check_tables(
         {} if debezium_properties.has_own_topics(plugins) else _find_topicless(examined.shapes),
     ]
     return list(examined.tables), _collect_refusals(names, examined.refusals, further)
+
+
+def find_duplicates(connection: Connection, pipeline: Pipeline, tables: Iterable[Table]) -> Refusals:
+    """Refuse tables with duplicates of a key that the settings have chosen; reads those tables."""
+    # only of tables that exist
+    described = {table.name for table in tables}
+    keys = {name: key for name, key in pipeline.settings.source.choices.keys.items() if name in described}
+    return catalog.find_duplicate_keys(connection, keys)
+
+
+def add_refusals(
+    refusals: Mapping[TableName, Sequence[PreconditionError]], further: Refusals
+) -> Mapping[TableName, Sequence[PreconditionError]]:
+    """The refusals with one more reason against some tables."""
+    return _collect_refusals([*dict.fromkeys([*refusals, *further])], refusals, [further])
 
 
 def _find_unsendable(tables: Iterable[Table]) -> Refusals:

@@ -12,12 +12,14 @@ from psycopg import sql
 
 from cdc.connect.settings import SourceSettings
 from cdc.connect.source import catalog, heartbeat, publication, registration, slot
-from cdc.connect.source import preflight as readiness
 from cdc.connect.source.connection import connect, conninfo, open_connection
 from cdc.connect.source.registration import Registration
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.core.table import TableName
 from cdc.postgres.session import open_session
+from cdc.run.doctor.check import registered_checks
+from cdc.run.doctor.parts import AskedParts
+from cdc.run.doctor.runner import examine
 from cdc.run.status.row_counts import count_source_rows
 from cdc.snapshots.shared_snapshot import files, hold_snapshot
 from tests.support.parts.pipelines import MakePipeline, Pipeline
@@ -27,14 +29,15 @@ from tests.support.waiting import until
 def test_first_copy_needs_two_wal_senders(make_pipeline: MakePipeline) -> None:
     pipeline = make_pipeline("CREATE TABLE t (id int PRIMARY KEY)", tables=("public.t",))
     connection, source = pipeline.connection, pipeline.settings.source
-    readiness.check_free_slot(connection)
+    checks = [check for check in registered_checks() if check.name == "postgres.free_senders"]
+    assert examine(AskedParts(pipeline.opened()), checks).error is None
     with ExitStack() as held:
         senders = [held.enter_context(connect(source, replication="database")) for _ in range(_free(connection) - 1)]
-        with pytest.raises(PreconditionError, match=r"a first copy needs 2 → raise max_wal_senders"):
-            readiness.check_free_slot(connection)
+        found = examine(AskedParts(pipeline.opened()), checks)
+        assert "a first copy needs 2 → raise max_wal_senders" in str(found.error)
         senders.pop().close()
         until(lambda: _free(connection) == 2, "a sender has ended")
-        readiness.check_free_slot(connection)
+        assert examine(AskedParts(pipeline.opened()), checks).error is None
 
 
 def test_slot_registered_by_another_pipeline_is_refused(make_pipeline: MakePipeline) -> None:

@@ -109,7 +109,7 @@ def quicker(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def expect_no_kafka(patched: pytest.MonkeyPatch) -> None:
     """A request that a Kafka does not answer is given up after a second, where a user's is after ten."""
-    for module in ("connection", "partitions", "topics"):
+    for module in ("connection", "partitions", "topics", "cluster"):
         patched.setattr(f"cdc.log.clients.{module}.REQUEST_SECONDS", 1.0)
 
 

@@ -1,0 +1,17 @@
+"""The checks, a module for each category; a new check is one function in one of them."""
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Final
+
+CATEGORIES: Final = (
+    *("source", "postgres", "role", "publication", "slot", "triggers", "tables"),
+    *("kafka", "connect", "spark", "lake", "search", "machine"),
+)
+
+
+def load_all() -> Sequence[str]:
+    """Register the checks of all categories; returns these in their order."""
+    for category in CATEGORIES:
+        import_module(f"{__name__}.{category}")
+    return CATEGORIES

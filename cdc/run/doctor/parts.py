@@ -1,0 +1,170 @@
+"""What the checks ask: each part once, together, and only as far as some check needs it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from cdc.config.settings import PipelineSettings
+from cdc.connect.capture.debezium_properties import OUR_CLASSES
+from cdc.core.table import TableName
+from cdc.log.clients.cluster import KafkaFacts, read_cluster
+from cdc.log.names import debezium_heartbeat_topic
+from cdc.run.doctor.asking import Question, SilentPartError
+from cdc.run.doctor.facts.access import Access, find_access
+from cdc.run.doctor.facts.connect import ConnectFacts, WantedConnector, read_connect, read_wanted
+from cdc.run.doctor.facts.machine import MachineFacts, read_machine
+from cdc.run.doctor.facts.search import SearchFacts, read_search
+from cdc.run.doctor.facts.source import SourceFacts, read_source
+from cdc.run.doctor.facts.tables import TableFacts, read_tables
+from cdc.run.doctor.providers import Provider, tell_provider
+from cdc.run.pipeline import Pipeline
+from cdc.run.tables.selection import list_followed
+from cdc.sinks.opensearch.settings import ClusterSettings
+
+REQUEST_SECONDS: Final = 3.0
+MOST_SECONDS: Final = 10.0
+PART_SECONDS: Final = 5.5
+"""How long a part may take to answer all that is asked of it."""
+SECOND_SECONDS: Final = 7.0
+"""The same where the answer of another is needed first, so that this one is silent, and not both."""
+THIRD_SECONDS: Final = 7.7
+_STATE_TOPICS: Final = ("configs", "offsets", "status", "config", "offset")
+Answer = TypeVar("Answer")
+
+
+class AskedParts:
+    """The parts of one pipeline, for any number of threads; each answer is asked for once, and kept.
+
+    `known`: answers that are given instead of asked for, by the property; a cluster's by its follower. Every answer may
+    raise SilentPartError. `patience`: a part may take so many times as long as for a doctor, who ends in ten seconds.
+    """
+
+    def __init__(self, pipeline: Pipeline, known: Mapping[str, Any] | None = None, patience: float = 1.0) -> None:
+        self._pipeline, self.patience = pipeline, patience
+        self._known = known or {}
+        named = {name: s for name, s in pipeline.settings.followers.items() if isinstance(s, ClusterSettings)}
+        self.clusters: Mapping[str, ClusterSettings] = named
+        self._access = self._question("access", "source.tcp", "the source", self._find_access)
+        self._source = self._question(
+            "source", "source.answers", "the source", lambda own: read_source(own, self.access), SECOND_SECONDS
+        )
+        self._tables = self._question("tables", "tables.answers", "the source", self._read_tables, SECOND_SECONDS)
+        self._connect = self._question("connect", "connect.answers", "Kafka Connect", read_connect)
+        self._wanted = self._question("wanted", "connect.validates", "Kafka Connect", self._read_wanted, THIRD_SECONDS)
+        self._cluster = self._question("cluster", "kafka.answers", "Kafka", self._read_cluster)
+        self._machine = self._question("machine", "machine.answers", "this machine", read_machine)
+        self._position = self._question(
+            "position", "lake.answers", "the lake", lambda own: own.lake_follower.position()
+        )
+        self._search = {name: self._ask_cluster(name, settings) for name, settings in named.items()}
+
+    @property
+    def settings(self) -> PipelineSettings:
+        return self._pipeline.settings
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The same pipeline with nothing opened: for the thread that asks."""
+        return self._pipeline.reopened()
+
+    @property
+    def access(self) -> Access:
+        return self._access.get()
+
+    @property
+    def source(self) -> SourceFacts:
+        return self._source.get()
+
+    @property
+    def tables(self) -> TableFacts:
+        return self._tables.get()
+
+    @property
+    def connect(self) -> ConnectFacts:
+        return self._connect.get()
+
+    @property
+    def wanted(self) -> WantedConnector:
+        """The connector's configuration as it should be."""
+        return self._wanted.get()
+
+    @property
+    def cluster(self) -> KafkaFacts:
+        """The Kafka cluster."""
+        return self._cluster.get()
+
+    @property
+    def machine(self) -> MachineFacts:
+        return self._machine.get()
+
+    @property
+    def has_copy(self) -> bool:
+        """Does the lake have a position, so that a capture has begun?"""
+        return self._position.get() is not None
+
+    @property
+    def is_new(self) -> bool:
+        """Has neither the source, as far as the role may see, nor the lake heard of this pipeline?"""
+        return self.source.registered is None and self.source.schema_error is None and not self.has_copy
+
+    @property
+    def provider(self) -> Provider:
+        """Who runs the source."""
+        return tell_provider(self.source.server, self.settings.source.host)
+
+    @property
+    def names(self) -> Sequence[TableName]:
+        """The tables to follow; without the source, those that are known."""
+        try:
+            return self.tables.names
+        except SilentPartError:
+            return list_followed(self.pipeline)
+
+    def search(self, follower: str) -> SearchFacts:
+        return self._search[follower].get()
+
+    @property
+    def _seconds(self) -> float:
+        """How long one request may take."""
+        return min(REQUEST_SECONDS * self.patience, MOST_SECONDS)
+
+    def _find_access(self, own: Pipeline) -> Access:
+        return find_access(own.settings.source, self._seconds)
+
+    def _question(
+        self, name: str, check: str, about: str, ask: Callable[[Pipeline], Answer], seconds: float = PART_SECONDS
+    ) -> Question[Answer]:
+        question = Question(check, about, lambda: ask(self.pipeline), seconds * self.patience)
+        if name in self._known:
+            question.give(self._known[name])
+        return question
+
+    def _ask_cluster(self, name: str, settings: ClusterSettings) -> Question[SearchFacts]:
+        def ask(_: Pipeline) -> SearchFacts:
+            return read_search(settings, self._seconds)
+
+        return self._question(name, "search.answers", f"follower {name}", ask)
+
+    def _read_tables(self, own: Pipeline) -> TableFacts:
+        try:
+            plugins = frozenset(self.connect.plugins)
+        except SilentPartError:
+            # nothing is refused for the lack of a class that nobody could ask for
+            plugins = OUR_CLASSES
+        return read_tables(own, self.access, plugins)
+
+    def _read_wanted(self, own: Pipeline) -> WantedConnector:
+        return read_wanted(own, self.access, self.names, self.connect.plugins)
+
+    def _read_cluster(self, own: Pipeline) -> KafkaFacts:
+        prefix = own.settings.log.prefix
+        beats = debezium_heartbeat_topic(prefix)
+        return read_cluster(
+            own.settings.log,
+            lambda name: name.startswith(f"{prefix}.") or name == beats or is_of_connect(name),
+            self._seconds,
+        )
+
+
+def is_of_connect(topic: str) -> bool:
+    """Does a topic's name look like one of those in which a Kafka Connect keeps its state?"""
+    return "connect" in topic and topic.endswith(_STATE_TOPICS)

@@ -1,0 +1,190 @@
+"""Faults that no part of a test has, such as another provider's or an older version's: by the facts that tell of them.
+
+Each is found by its name with its remedy, and not found in the same facts as they are once that was followed.
+"""
+
+import socket
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc.connect.capture.connector_state import ConnectorState
+from cdc.core.errors import PreconditionError
+from cdc.log.clients.cluster import DescribedTopic
+from cdc.run.doctor.check import registered_checks
+from cdc.run.doctor.facts.access import SourceRoute
+from cdc.run.doctor.facts.connect import WantedConnector
+from cdc.run.doctor.facts.tables import TableSize
+from cdc.run.doctor.runner import examine
+from tests.unit.run.doctor.facts import (
+    CONNECT,
+    FOLDER,
+    KAFKA,
+    MACHINE,
+    PLUGINS,
+    SEARCH,
+    SOURCE,
+    TABLES,
+    T,
+    find,
+    make_parts,
+    make_settings,
+    topics,
+    with_role,
+    with_server,
+    with_setting,
+    with_slot,
+)
+
+GID = {"gid": "it's", "database": "d", "age": 4000}
+SESSION = {"pid": 77, "age": 4000, "application": "app"}
+SIX = SourceRoute(frozenset({socket.AF_INET6}), offers_tls=True)
+HUGE = TableSize(1 << 50, 100, is_guessed=False, width=50, owner="o", is_owned=True)
+
+
+def no_space(**changes: Any) -> dict[str, Any]:
+    return {"machine": replace(MACHINE, lake=replace(FOLDER, **changes))}
+
+
+def refused(name: str) -> dict[str, Any]:
+    return {"wanted": WantedConnector({}, {name: ["it is refused"]})}
+
+
+FAULTS: dict[str, tuple[dict[str, Any], str]] = {
+    "source.pooler": ({"source": replace(SOURCE, replication_error=PreconditionError("no"))}, "not a pooler"),
+    "source.balancer": ({"source": with_server(other_started=datetime(2026, 1, 1, tzinfo=UTC))}, "the primary's own"),
+    "source.version": ({"source": with_server(version=140_000)}, "upgrade it to 15"),
+    "source.ipv6": ({"source": replace(SOURCE, route=SIX)}, "connect.source_host"),
+    "source.plaintext": ({"source": with_server(has_tls=False)}, "source.sslmode"),
+    "source.round_trip": ({"source": with_server(round_trip=0.4)}, "nearer"),
+    "source.clock": ({"source": with_server(clock_skew=-60.0)}, "NTP"),
+    "postgres.wal_level": ({"source": with_setting("wal_level", "replica")}, "ALTER SYSTEM SET wal_level = logical"),
+    "postgres.encoding": ({"source": with_setting("server_encoding", "SQL_ASCII")}, "ENCODING 'UTF8'"),
+    "postgres.free_slots": (
+        {"source": replace(with_setting("max_replication_slots", "1"), slots=[{**SOURCE.slots[0], "slot_name": "x"}])},
+        "raise max_replication_slots",
+    ),
+    "postgres.free_senders": ({"source": replace(with_server(senders=19), slots=[])}, "raise max_wal_senders"),
+    "postgres.slot_bound": ({"source": with_setting("max_slot_wal_keep_size", "-1")}, "what the disk can spare"),
+    "postgres.slot_room": ({"source": with_setting("max_slot_wal_keep_size", "64")}, "raise max_slot_wal_keep_size"),
+    "postgres.idle_slots": (
+        {"source": with_setting("idle_replication_slot_timeout", "3600")},
+        "set idle_replication_slot_timeout to 0",
+    ),
+    "postgres.sender_timeout": ({"source": with_setting("wal_sender_timeout", "0")}, "set wal_sender_timeout"),
+    "postgres.prepared": ({"source": replace(SOURCE, prepared=[GID])}, "ROLLBACK PREPARED 'it''s'"),
+    "postgres.old_transactions": ({"source": replace(SOURCE, transactions=[SESSION])}, "pg_terminate_backend(77)"),
+    "postgres.spill": ({"source": with_slot(spilled=5 << 30)}, "raise logical_decoding_work_mem"),
+    "postgres.durable": ({"source": with_setting("fsync", "off")}, "switch fsync on"),
+    "postgres.free_sessions": ({"source": with_server(sessions=96)}, "max_connections"),
+    "role.superuser": ({"source": with_role(rolsuper=True)}, "--role-sql"),
+    "slot.kept": ({"source": with_slot(wal_status="lost", invalidation_reason="idle_timeout")}, "`cdc recapture`"),
+    "slot.room": ({"source": with_slot(wal_status="unreserved", safe_wal_size=-9)}, "raise max_slot_wal_keep_size"),
+    "slot.reader": ({"source": with_slot(active=False, idle_seconds=900)}, "`cdc bootstrap` starts"),
+    "triggers.publication": ({"source": with_server(roles=frozenset({"supabase_admin"}))}, "by `cdc bootstrap` only"),
+    "tables.copy_time": ({"tables": replace(TABLES, sizes={T: HUGE}), "position": None}, "raise log.retention_hours"),
+    "tables.text_columns": (
+        {"tables": replace(TABLES, notices={"text_columns": [PreconditionError("view a.b: sums n", "choose double")]})},
+        "choose double",
+    ),
+    "kafka.in_sync": (
+        {"cluster": replace(KAFKA, topics={"p.public.t": DescribedTopic("p.public.t", 3, 3, lagging=1)})},
+        "start the brokers",
+    ),
+    "kafka.auto_create": ({"cluster": replace(KAFKA, config={"auto.create.topics.enable": "true"})}, "set it to false"),
+    "kafka.request_size": ({"cluster": replace(KAFKA, config={"socket.request.max.bytes": "1000000"})}, "lower"),
+    "connect.version": ({"connect": replace(CONNECT, version="3.4.0")}, "upgrade"),
+    "connect.debezium": ({"connect": replace(CONNECT, plugins={})}, "put it on plugin.path"),
+    "connect.debezium_version": (
+        {"connect": replace(CONNECT, plugins={**PLUGINS, next(iter(PLUGINS)): "2.7.3.Final"})},
+        "put a newer one",
+    ),
+    "connect.our_classes": ({"connect": replace(CONNECT, plugins={})}, "`cdc plugin FOLDER`"),
+    "connect.validates": (refused("snapshot.mode"), "correct the connect block"),
+    "connect.exactly_once": (refused("exactly.once.support"), "exactly.once.source.support=enabled"),
+    "connect.overrides": (refused("producer.override.linger.ms"), "override.policy=All"),
+    "connect.connector": (
+        {"connect": replace(CONNECT, state=ConnectorState("cdc-p", "RUNNING", ("FAILED",), "it broke"))},
+        "`cdc bootstrap` starts it again",
+    ),
+    "spark.java": ({"machine": replace(MACHINE, java_error=PreconditionError("no java", "install a JDK"))}, "a JDK"),
+    "spark.versions": (
+        {"machine": replace(MACHINE, packages={**MACHINE.packages, "pyspark": "4.3.0"})},
+        "pip install pyspark==",
+    ),
+    "spark.jars": ({"machine": replace(MACHINE, lacking_jars=("a.jar",))}, "fetches them"),
+    "spark.memory": ({"machine": replace(MACHINE, memory_bytes=1 << 20)}, "lower it"),
+    "lake.writable": (no_space(is_writable=False), "the right to write"),
+    "lake.space": (no_space(free_bytes=1000), "make room"),
+    "lake.inodes": (no_space(free_inodes=0.01), "remove small files"),
+    "lake.file_system": (no_space(file_system="cifs"), "another file system"),
+    "lake.distance": (no_space(file_system="nfs4"), "a disk of this machine"),
+    "search.product": ({"search": replace(SEARCH, distribution="elasticsearch", version="8.1.0")}, "OpenSearch 2"),
+    "search.health": ({"search": replace(SEARCH, health="red")}, "allocation/explain"),
+    "search.disk": ({"search": replace(SEARCH, disks={"node": 93.0})}, "make room"),
+    "search.shards": ({"search": replace(SEARCH, shards=1000)}, "raise cluster.max_shards_per_node"),
+    "machine.open_files": ({"machine": replace(MACHINE, open_files=256)}, "ulimit -n"),
+    "machine.memory": ({"machine": replace(MACHINE, memory_bytes=1 << 20)}, "end what else"),
+    "machine.time_zones": ({"machine": replace(MACHINE, has_zones=False)}, "install tzdata"),
+    "machine.state": ({"machine": replace(MACHINE, state=replace(FOLDER, is_writable=False))}, "the right to write"),
+    "machine.state_space": ({"machine": replace(MACHINE, state=replace(FOLDER, free_bytes=9))}, "make room"),
+}
+OF_SETTINGS: dict[str, tuple[dict[str, Any], str]] = {
+    "kafka.plaintext": ({"log": {"security_protocol": "PLAINTEXT"}}, "log.security_protocol"),
+    "kafka.single_copy": ({"log": {"replication_factor": 1}}, "log.replication_factor"),
+    "connect.protected": ({"connect": {"url": "http://connect.example.com"}}, "rest.extension.classes"),
+    "search.plaintext": (
+        {"followers": {"search": {"kind": "search", "url": "http://search.example.com"}}},
+        "https://",
+    ),
+}
+
+
+OF_SESSIONS = {"source.dns", "source.tcp", "source.tls", "source.login", "source.database", "source.encoding"} | {
+    "source.primary"
+}
+"""Checks that open one."""
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_told_by_facts(tmp_path: Path, name: str) -> None:
+    changes, remedy = FAULTS[name]
+    settings = make_settings(tmp_path)
+    assert find(make_parts(settings), name) == []
+    found = find(make_parts(settings, **changes), name)
+    assert [each.check for each in found] == [name]
+    assert remedy in found[0].problem.remedy
+
+
+@pytest.mark.parametrize("name", OF_SETTINGS)
+def test_a_fault_is_told_by_the_settings(tmp_path: Path, name: str) -> None:
+    blocks, remedy = OF_SETTINGS[name]
+    assert find(make_parts(make_settings(tmp_path)), name) == []
+    found = find(make_parts(make_settings(tmp_path, **blocks)), name)
+    assert [each.check for each in found] == [name]
+    assert remedy in found[0].problem.remedy
+
+
+def test_healthy_facts_have_no_findings(tmp_path: Path) -> None:
+    asked = [check for check in registered_checks() if check.name not in OF_SESSIONS]
+    assert [each.check for each in examine(make_parts(make_settings(tmp_path)), asked).findings] == []
+
+
+def test_a_server_that_raises_its_level_by_itself_is_not_enough_for_debezium(tmp_path: Path) -> None:
+    """Postgres 19: wal_level may stay replica."""
+    source = with_setting("wal_level", "replica")
+    source = replace(
+        source, server=replace(source.server, settings={**source.server.settings, "effective_wal_level": "logical"})
+    )
+    found = find(make_parts(make_settings(tmp_path), source=source), "postgres.wal_level")
+    assert "which Debezium does not take, though effective_wal_level is logical" in found[0].problem.what
+
+
+def test_a_topic_that_is_bounded_by_size_is_told(tmp_path: Path) -> None:
+    found = find(
+        make_parts(make_settings(tmp_path), cluster=topics(**{"retention.bytes": "9"})), "kafka.retention_bytes"
+    )
+    assert "keeps 9 bytes" in found[0].problem.what
