@@ -24,7 +24,7 @@ from tests.unit.pages.test_readme import walkthrough
 
 RACE = ("demo", "race", "--json", "--pairs", "200", "--seed", "11")
 WALK = ("up", "init", "config", "plan", "bootstrap", "follow", "status", "verify")
-STARTING = ("up", "plan", "bootstrap", "follow")
+STARTING = ("up", "bootstrap", "follow")
 """Verbs that are tried as processes of their own; the others run in this one."""
 MINUTES = 60
 FLIGHTS = 336_776
