@@ -19,7 +19,7 @@ from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic, latest_topic, transaction_topic
 from cdc.log.transaction_topic import read_ends_between
 from cdc.run.pipeline import Pipeline
-from cdc.run.trace.sighting import Row, Sighting
+from cdc.run.trace.sighting import PlaceSighting, Row
 
 _WORDS = {Op.CREATE: "inserted", Op.UPDATE: "updated", Op.DELETE: "deleted", Op.TRUNCATE: "truncated"}
 PIECE = 5_000
@@ -36,21 +36,21 @@ class _Found:
     row: Row | None
 
 
-def find_in_log(pipeline: Pipeline, table: Table, key: pa.RecordBatch, most: int) -> Sighting:
+def find_in_log(pipeline: Pipeline, table: Table, key: pa.RecordBatch, most: int) -> PlaceSighting:
     """The newest change of the row among the newest `most` messages of each partition of its topic."""
     topic, prefix = change_topic(pipeline.settings.log.prefix, table.name), pipeline.settings.log.prefix
     with pipeline.open_log() as reader:
         found = list(_find_changes(pipeline, reader, topic, table, key, most))
         if not found:
             note = f"no change of it among the newest {format_count(most, 'message')} of each partition"
-            return Sighting("log", None, note=note)
+            return PlaceSighting("log", None, note=note)
         # a key's changes are in one partition, unless somebody has added some
         newest = max(found, key=lambda each: (each.tx_id, each.offset))
         end = _find_end(reader, transaction_topic(prefix), newest.tx_id, most)
     where = f"{_WORDS[newest.op]} by {topic}/{newest.partition}/{newest.offset}, transaction {newest.tx_id}"
     if end is None:
-        return Sighting("log", newest.row is not None, note=f"{where}, which has no END yet", row=newest.row)
-    return Sighting("log", newest.row is not None, end.lsn, end.committed_ms, where, newest.row)
+        return PlaceSighting("log", newest.row is not None, note=f"{where}, which has no END yet", row=newest.row)
+    return PlaceSighting("log", newest.row is not None, end.lsn, end.committed_ms, where, newest.row)
 
 
 def _find_changes(
@@ -93,7 +93,7 @@ def _find_end(reader: Reader, topic: str, tx_id: int, most: int) -> TransactionE
     return ends.where(ends.tx_id == tx_id).last if len(places) else None
 
 
-def find_in_latest(pipeline: Pipeline, place: str, table: Table, document: str, most: int) -> Sighting:
+def find_in_latest(pipeline: Pipeline, place: str, table: Table, document: str, most: int) -> PlaceSighting:
     """The newest record of the key among the newest `most` of each partition of the table's compacted topic."""
     topic, wanted, newest = latest_topic(pipeline.settings.log.prefix, table.name), document.encode(), None
     with pipeline.open_log() as reader:
@@ -105,7 +105,9 @@ def find_in_latest(pipeline: Pipeline, place: str, table: Table, document: str, 
     lsn = position.lsn if position else None
     if newest is None:
         note = f"no record of its key among the newest {format_count(most, 'record')} of each partition"
-        return Sighting(place, None if any(end - first[p] > most for p, end in ends.items()) else False, lsn, note=note)
+        return PlaceSighting(
+            place, None if any(end - first[p] > most for p, end in ends.items()) else False, lsn, note=note
+        )
     where = f"{topic}/{newest.partition}/{newest.offset}"
     row = json.loads(newest.value) if newest.value else None
-    return Sighting(place, row is not None, lsn, note=where if row else f"{where}, a tombstone", row=row)
+    return PlaceSighting(place, row is not None, lsn, note=where if row else f"{where}, a tombstone", row=row)

@@ -13,7 +13,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class PlaceSighting:
     """One look for the row at one place.
 
     `has_row`: None where that is not known, which `note` explains. `lsn`: up to which the place shows the source.
@@ -27,7 +27,7 @@ class Sighting:
     note: str = ""
     row: Row | None = None
 
-    def describe(self, source: "Sighting") -> str:
+    def describe(self, source: "PlaceSighting") -> str:
         """Whether the row is there, and whether it is the source's."""
         if self.has_row is None:
             return "not known"
@@ -47,7 +47,7 @@ class RowTrace:
     """One row in all places, the source first."""
 
     table: TableName
-    sightings: Sequence[Sighting]
+    sightings: Sequence[PlaceSighting]
 
     def as_json(self, *, values: bool) -> dict[str, Any]:
         return {

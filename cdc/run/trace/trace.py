@@ -13,7 +13,7 @@ from cdc.core.table import Table, TableName
 from cdc.run.kept_views import describe_views, find_views_over
 from cdc.run.pipeline import Pipeline
 from cdc.run.trace.log_row import find_in_latest, find_in_log
-from cdc.run.trace.sighting import Row, RowTrace, Sighting
+from cdc.run.trace.sighting import PlaceSighting, Row, RowTrace
 from cdc.run.trace.source_row import SourceSighting, read_source_row
 from cdc.sinks.lake.delta.log import DeltaLog
 from cdc.sinks.lake.delta.scan import Share, live_rows
@@ -56,15 +56,15 @@ class _Tracing:
         self._most = most
         self._document = str(key_documents(source.key, table)[0].as_py())
 
-    def in_source(self) -> Sighting:
+    def in_source(self) -> PlaceSighting:
         row, note = self._source.row, "" if self._source.committed_ms else "commit times are not kept"
         document = json.loads(documents(row, self._table)[0].as_py()) if row is not None else None
-        return Sighting(
+        return PlaceSighting(
             "source", row is not None, self._source.lsn, self._source.committed_ms, note if row else "", document
         )
 
-    def elsewhere(self) -> list[Sighting]:
-        looks: list[tuple[str, Callable[[], Sighting]]] = [
+    def elsewhere(self) -> list[PlaceSighting]:
+        looks: list[tuple[str, Callable[[], PlaceSighting]]] = [
             ("log", lambda: find_in_log(self._pipeline, self._table, self._source.key, self._most))
         ]
         for name, settings in self._pipeline.settings.followers.items():
@@ -72,24 +72,24 @@ class _Tracing:
         found = [_look(name, look) for name, look in looks]
         return [*found, *self._in_views()]
 
-    def _choose_look(self, name: str, settings: object) -> Callable[[], Sighting]:
+    def _choose_look(self, name: str, settings: object) -> Callable[[], PlaceSighting]:
         if name == self._pipeline.lake_name:
             return self._in_lake
         if not self._pipeline.settings.holds_table(name, self._table):
-            return lambda: Sighting(name, False, note="does not hold the table")
+            return lambda: PlaceSighting(name, False, note="does not hold the table")
         if isinstance(settings, LatestSettings):
             return lambda: find_in_latest(self._pipeline, name, self._table, self._document, self._most)
         assert isinstance(settings, ClusterSettings)
         return lambda: self._in_index(name, settings)
 
-    def _in_lake(self) -> Sighting:
+    def _in_lake(self) -> PlaceSighting:
         place, cut = self._pipeline.lake_name, self._pipeline.table_cuts.last()
         version = cut.versions.get(str(self._table.name)) if cut else None
         if cut is None or version is None:
-            return Sighting(place, None, note="no cut has the table yet")
+            return PlaceSighting(place, None, note="no cut has the table yet")
         opened = open_table(self._pipeline.lake, self._table.name, version)
         row = self._scan(opened[0], opened[1]) if opened else None
-        return Sighting(place, row is not None, cut.position.lsn, cut.committed_ms, f"version {version}", row)
+        return PlaceSighting(place, row is not None, cut.position.lsn, cut.committed_ms, f"version {version}", row)
 
     def _scan(self, log: DeltaLog, table: Table) -> Row | None:
         storage = self._pipeline.lake.table_storage(table.name)
@@ -108,26 +108,26 @@ class _Tracing:
     def _match(self, keys: pa.Table) -> pa.Array:
         return pc.equal(key_documents(keys, self._table), self._document)
 
-    def _in_index(self, name: str, settings: ClusterSettings) -> Sighting:
+    def _in_index(self, name: str, settings: ClusterSettings) -> PlaceSighting:
         position = self._pipeline.fed[name].position()
         [identity] = identities(pa.array([self._document])).to_pylist()
         prefix = settings.prefix or self._pipeline.name
         row = read_document(settings, prefix, self._table.name, identity)
-        return Sighting(name, row is not None, position.lsn if position else None, row=row)
+        return PlaceSighting(name, row is not None, position.lsn if position else None, row=row)
 
-    def _in_views(self) -> list[Sighting]:
+    def _in_views(self) -> list[PlaceSighting]:
         if not self._pipeline.settings.views:
             return []
         over = find_views_over(self._pipeline, [self._table.name])
         return [
-            Sighting(f"{VIEWS} {view.name}", None, view.lsn, note=f"{view.state}; its rows may be made of many")
+            PlaceSighting(f"{VIEWS} {view.name}", None, view.lsn, note=f"{view.state}; its rows may be made of many")
             for view in describe_views(self._pipeline)
             if view.name in over
         ]
 
 
-def _look(place: str, look: Callable[[], Sighting]) -> Sighting:
+def _look(place: str, look: Callable[[], PlaceSighting]) -> PlaceSighting:
     try:
         return look()
     except CdcError as error:
-        return Sighting(place, None, note=str(error))
+        return PlaceSighting(place, None, note=str(error))

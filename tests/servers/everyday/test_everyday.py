@@ -221,7 +221,7 @@ def test_a_paused_capture(pipeline: Pipeline, spark: SparkSession) -> None:
     assert not problems(pipeline)
 
 
-def trace(pipeline: Pipeline, capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, dict[str, str]]:
+def trace(pipeline: Pipeline, capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, dict[str, object]]:
     """What each place has of a row of things."""
     capsys.readouterr()
     assert main(["--config", str(pipeline.config), "trace", "public.things", *words, "--json"]) == 0
@@ -236,7 +236,7 @@ def test_a_row_is_traced_through_all_places(
     found = trace(pipeline, capsys, "100")
     everywhere = {"source": "has it"} | dict.fromkeys(("log", "lake", "search", "latest"), "as in the source")
     assert {place: each["state"] for place, each in found.items()} == everywhere
-    assert "inserted by " in found["log"]["note"]
+    assert "inserted by " in str(found["log"]["note"])
     assert found["log"]["committed_at"]
     assert "secret" not in str(found)
     assert trace(pipeline, capsys, "100", "--values")["search"]["row"] == {"id": 100, "note": "a secret of a user"}
@@ -251,7 +251,7 @@ def test_a_row_is_traced_through_all_places(
     catch_up(pipeline, spark)
     found = trace(pipeline, capsys, "100")
     assert {each["state"] for each in found.values()} == {"no row"}
-    assert "deleted by " in found["log"]["note"]
+    assert "deleted by " in str(found["log"]["note"])
     # an older change than those that are read is not known, which is told
     found = trace(pipeline, capsys, "1", "--messages", "1")
     assert found["log"]["state"] == "not known"
