@@ -8,6 +8,7 @@ import typer
 from cdc.cli import output
 from cdc.cli.everyday.table_options import parse_tables
 from cdc.cli.invocation import Invocation
+from cdc.cli.log_lines import LogFormat, begin_log
 from cdc.cli.options import Json, OnlyFollowers, OnlyTables
 from cdc.cli.progress import open_progress
 
@@ -72,12 +73,16 @@ def follow(
     until_caught_up: Annotated[
         bool, typer.Option("--until-caught-up", help="Stop when the followers have all present data of the source.")
     ] = False,
+    log_format: Annotated[
+        LogFormat, typer.Option("--log-format", help="How lines are written to stderr, each with time and level.")
+    ] = LogFormat.TEXT,
 ) -> None:
     """Keep the followers in sync, one stream each, until Ctrl-C.
 
     If a server goes away, it retries. Kill it at any time and start it again: nothing is lost or doubled.
     """
     invocation = Invocation.read(context)
+    begin_log(log_format, Path(invocation.settings.pipeline.state) / "logs" / "follow.stderr")
     from cdc.run.follow.follow import follow as run
     from cdc.run.pipeline import select_followers
     from cdc.run.spark.errors import translate_errors

@@ -11,6 +11,7 @@ from cdc.config.settings import VIEWS
 from cdc.connect.source import connection as source
 from cdc.connect.source import heartbeat
 from cdc.core.errors import CdcError, IncompleteError, PreconditionError, RefusedError, UnreachableError
+from cdc.core.lines import WarningLine
 from cdc.core.position import Lsn
 from cdc.run.copy.resync_queue import ResyncQueue, run_resyncs
 from cdc.run.follow.capture_monitor import CaptureMonitor
@@ -157,13 +158,13 @@ def _check_source(
     reports.note(lake.tables.stops())
     stops.request(find_changed_choices(pipeline))
     for problem in problems.describe_stops(pipeline):
-        say(str(problem))
+        say(WarningLine(problem))
     try:
         check_timeline(pipeline)
         stops.request({name: failure.what for name, failure in find_unlogged_changes(pipeline).items()})
         resyncs.request(find_new_tables(pipeline))
     except UnreachableError as error:
-        say(f"following what the log has; {error.what}")
+        say(WarningLine(f"following what the log has; {error.what}"))
 
 
 def _say_text_columns(pipeline: Pipeline, say: Say) -> None:

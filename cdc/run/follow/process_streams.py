@@ -9,6 +9,7 @@ from functools import partial
 from cdc.config.settings import VIEWS
 from cdc.connect.capture.debezium_properties import placeholder
 from cdc.core.errors import CdcError, RefusedError
+from cdc.core.lines import ErrorLine, WarningLine
 from cdc.core.plural import format_count
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import TableName
@@ -130,7 +131,7 @@ class ProcessStreams:
             # told to end while it waited for a repair, say: what is left noted is why a stream has ended for good
             self._context.leases[name].write_note(None)
         if failure and not isinstance(failure, ENDING):
-            self._say(f"{name} stopped: {failure}")
+            self._say(ErrorLine(f"{name} stopped: {failure}"))
         # without the lake nobody behind it gets new cuts: the process ends, so that a supervisor notices
         if failure and (is_lake or isinstance(failure, ENDING)):
             self._stopping.set()
@@ -146,7 +147,7 @@ class ProcessStreams:
         if pause is None or self._context.target is not None:
             return pause
         lease.write_note(pause)
-        self._say(str(pause))
+        self._say(WarningLine(pause))
         while requests.is_paused(name) and not done.is_for_good:
             self._stopping.wait(POLL_SECONDS)
         if not done.is_for_good:
