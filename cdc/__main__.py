@@ -10,7 +10,7 @@ os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 # cheap: each verb imports its engine in its own body
 from cdc.cli import app, configuration, dead_letters, pipeline, recapture, status, types, views, wait
 from cdc.cli import services as parts
-from cdc.cli.everyday import control, plan, tables, teardown, trace
+from cdc.cli.everyday import control, errors, logs, plan, tables, teardown, trace
 from cdc.demo import verbs as demo_verbs
 from cdc.lab import verbs as lab_verbs
 
@@ -25,10 +25,12 @@ VERBS: tuple[app.Register, ...] = (
     control.register,
     teardown.register,
     trace.register,
+    logs.register,
     views.register,
     wait.register,
     dead_letters.register,
     types.register,
+    errors.register,
     demo_verbs.register,
     lab_verbs.register,
 )

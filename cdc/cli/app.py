@@ -80,7 +80,7 @@ def report(error: Exception) -> int:
     """Print an error, one line per problem, and return its exit code."""
     if isinstance(error, CdcError):
         for line in error.lines:
-            output.say(ErrorLine(f"error: {_one_line(line)}"))
+            output.say(ErrorLine.of(f"error: {_one_line(line)}", error))
         if error.offer:
             output.say(error.offer)
         return error.exit_code

@@ -7,8 +7,10 @@ import json
 import logging
 import os
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from enum import StrEnum
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -16,6 +18,8 @@ from cdc.core.lines import ErrorLine, WarningLine
 
 # made here, not by `getLogger`: while PySpark makes a logger of its own, others get its class, which writes JSON
 LOG: Final = logging.Logger("cdc.follow")
+MOST_BYTES: Final = 4 * 2**20
+"""Of the file of lines; the one before it is kept, too."""
 
 
 class LogFormat(StrEnum):
@@ -31,28 +35,41 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One object a line: `at`, `level`, `message`."""
+    """One object a line: `at`, `level`, `message`, and of an error its `code`."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {"at": _format_time(record), "level": record.levelname.lower(), "message": record.getMessage()}
-        return json.dumps(line, ensure_ascii=False)
+        code = getattr(record, "code", None)
+        return json.dumps(line | ({"code": code} if code else {}), ensure_ascii=False)
 
 
-def begin_log(log_format: LogFormat, others: Path) -> None:
-    """Let `log_line` write in this format.
+class _KeptLines(RotatingFileHandler):
+    """Keeps the lines in a file; one that cannot be written, on a full disk, is no reason to say more."""
 
-    As JSON, no other line comes to stderr from here on: what Java and clients of Kafka write there goes to the file
-    `others`.
+    def handleError(self, record: logging.LogRecord) -> None:
+        pass
+
+
+def begin_log(log_format: LogFormat, folder: Path) -> None:
+    """Let `log_line` write in this format, and keep the lines in the folder, for `cdc logs`.
+
+    As JSON, no other line comes to stderr from here on: what Java and clients of Kafka write there goes to a file of
+    the folder.
     """
     stream: TextIO = sys.stderr
     if log_format is LogFormat.JSON:
         stream = os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8", buffering=1)
-        with _open(others) as file:
+        with _open(folder / "follow.stderr") as file:
             os.dup2(file.fileno(), sys.stderr.fileno())
     end_log()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter() if log_format is LogFormat.JSON else TextFormatter())
     LOG.addHandler(handler)
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        kept = _KeptLines(folder / "follow.log", maxBytes=MOST_BYTES, backupCount=1, delay=True, encoding="utf-8")
+        kept.setFormatter(TextFormatter())
+        LOG.addHandler(kept)
 
 
 def _open(path: Path) -> TextIO:
@@ -68,14 +85,16 @@ def end_log() -> None:
     """Let lines be written as those of other verbs."""
     for handler in [*LOG.handlers]:
         LOG.removeHandler(handler)
+        handler.close()
 
 
 def log_line(text: str) -> bool:
     """Write a line with its level; returns False, and does nothing, while no log has begun."""
     if not LOG.handlers:
         return False
-    levels = {WarningLine: logging.WARNING, ErrorLine: logging.ERROR}
-    LOG.log(next((level for kind, level in levels.items() if isinstance(text, kind)), logging.INFO), "%s", text)
+    levels = {ErrorLine: logging.ERROR, WarningLine: logging.WARNING}
+    level = next((level for kind, level in levels.items() if isinstance(text, kind)), logging.INFO)
+    LOG.log(level, "%s", text, extra={"code": getattr(text, "code", None)})
     return True
 
 

@@ -115,7 +115,7 @@ class CaptureMonitor:
         for error in problems.describe_children(self._pipeline, connection, names):
             if str(error) not in self._left_out:
                 self._left_out.add(str(error))
-                self._say(WarningLine(error))
+                self._say(WarningLine.of(error, error))
 
     def _find_named(self, failure: str) -> dict[TableName, CdcError]:
         """The tables named in a failure. The capture may have read a schema change that was undone since."""
@@ -135,5 +135,5 @@ class CaptureMonitor:
         kind, event = (found.kind, str(found.error)) if isinstance(found, Failing) else (None, "runs again")
         if kind != self._last_kind:
             line = f"capture: {event.removeprefix('capture ')}"
-            self._say(WarningLine(line) if kind else line)
+            self._say(WarningLine.of(line, found.error) if isinstance(found, Failing) else line)
         self._last_kind = kind

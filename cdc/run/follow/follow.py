@@ -158,7 +158,7 @@ def _check_source(
     reports.note(lake.tables.stops())
     stops.request(find_changed_choices(pipeline))
     for problem in problems.describe_stops(pipeline):
-        say(WarningLine(problem))
+        say(WarningLine.of(problem, problem))
     try:
         check_timeline(pipeline)
         stops.request({name: failure.what for name, failure in find_unlogged_changes(pipeline).items()})

@@ -131,7 +131,7 @@ class ProcessStreams:
             # told to end while it waited for a repair, say: what is left noted is why a stream has ended for good
             self._context.leases[name].write_note(None)
         if failure and not isinstance(failure, ENDING):
-            self._say(ErrorLine(f"{name} stopped: {failure}"))
+            self._say(ErrorLine.of(f"{name} stopped: {failure}", failure))
         # without the lake nobody behind it gets new cuts: the process ends, so that a supervisor notices
         if failure and (is_lake or isinstance(failure, ENDING)):
             self._stopping.set()
@@ -147,7 +147,7 @@ class ProcessStreams:
         if pause is None or self._context.target is not None:
             return pause
         lease.write_note(pause)
-        self._say(WarningLine(pause))
+        self._say(WarningLine.of(pause, pause))
         while requests.is_paused(name) and not done.is_for_good:
             self._stopping.wait(POLL_SECONDS)
         if not done.is_for_good:

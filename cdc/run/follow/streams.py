@@ -114,9 +114,9 @@ class StreamRunner:
 
     def _say_retry(self, failure: CdcError, wait: float) -> None:
         if self.reporter is None:
-            self.say(WarningLine(f"{self.name}: {failure}; trying again in {wait:.0f} s"))
+            self.say(WarningLine.of(f"{self.name}: {failure}; trying again in {wait:.0f} s", failure))
         elif self.reporter.report(failure):
-            self.say(WarningLine(f"{self.name}: {failure}; trying again until it works"))
+            self.say(WarningLine.of(f"{self.name}: {failure}; trying again until it works", failure))
 
     def _run_once(self) -> CdcError | None:
         try:

@@ -15,15 +15,17 @@ from cdc.config.init import TemplateValues, template
 from cdc.core.lines import ErrorLine, WarningLine
 
 
-def test_lines_have_time_and_level(capsys: pytest.CaptureFixture[str]) -> None:
-    begin_log(LogFormat.TEXT, Path("unused"))
+def test_lines_have_time_and_level(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    begin_log(LogFormat.TEXT, tmp_path)
     output.say("lake: 1 change, at 0/1")
     output.say(WarningLine("capture: stands still"))
     output.say(ErrorLine("lake stopped: 100 % is gone"))
     end_log()
     output.say("as other verbs")
+    kept = (tmp_path / "follow.log").read_text().splitlines()
     *logged, last = capsys.readouterr().err.splitlines()
     assert last == "as other verbs"
+    assert kept == logged
     time = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
     assert [re.sub(f"^{time} ", "", line) for line in logged] == [
         "INFO    lake: 1 change, at 0/1",
@@ -48,5 +50,5 @@ def test_as_json_nothing_else_comes(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in done.stderr.splitlines()]
     assert done.returncode > 1
     assert lines[-1]["level"] == "error"
-    assert set(lines[-1]) == {"at", "level", "message"}
+    assert set(lines[-1]) == {"at", "level", "message", "code"}
     assert (tmp_path / ".cdc" / "logs" / "follow.stderr").read_text() == "NOTE: of Java\n"
