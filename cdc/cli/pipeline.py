@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc.cli import output
+from cdc.cli.completion import complete_tables
 from cdc.cli.everyday.table_options import parse_tables
 from cdc.cli.invocation import Invocation
 from cdc.cli.log_lines import LogFormat, begin_log
@@ -27,7 +28,10 @@ def register(app: typer.Typer) -> None:
 def bootstrap(
     context: typer.Context,
     again: Annotated[
-        list[str] | None, typer.Option("--again", help="A table to copy once more, as it is now; repeat for more.")
+        list[str] | None,
+        typer.Option(
+            "--again", help="A table to copy once more, as it is now; repeat for more.", autocompletion=complete_tables
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -82,7 +86,7 @@ def follow(
     If a server goes away, it retries. Kill it at any time and start it again: nothing is lost or doubled.
     """
     invocation = Invocation.read(context)
-    begin_log(log_format, Path(invocation.settings.pipeline.state) / "logs" / "follow.stderr")
+    begin_log(log_format, Path(invocation.settings.pipeline.state) / "logs")
     from cdc.run.follow.follow import follow as run
     from cdc.run.pipeline import select_followers
     from cdc.run.spark.errors import translate_errors

@@ -6,10 +6,16 @@ from typing import Annotated
 import typer
 
 from cdc.cli import output
+from cdc.cli.completion import complete_controlled
 from cdc.cli.invocation import Invocation
 from cdc.cli.options import Json
 
-Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="`capture`, a follower's name, or `views`.")]
+Names = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="NAME...", help="`capture`, a follower's name, or `views`.", autocompletion=complete_controlled
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would do and cost, and do nothing.")]
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from cdc.cli import output
+from cdc.cli.completion import complete_tables
 from cdc.cli.everyday.table_options import parse_tables
 from cdc.cli.invocation import Invocation
 from cdc.cli.options import Json
@@ -17,7 +18,10 @@ def register(app: typer.Typer) -> None:
 def plan(
     context: typer.Context,
     again: Annotated[
-        list[str] | None, typer.Option("--again", help="As `cdc bootstrap` has it: a table to copy once more.")
+        list[str] | None,
+        typer.Option(
+            "--again", help="As `cdc bootstrap` has it: a table to copy once more.", autocompletion=complete_tables
+        ),
     ] = None,
     json: Json = False,
 ) -> None:

@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc.cli import output
+from cdc.cli.completion import complete_entries
 from cdc.cli.invocation import Invocation
 
 if TYPE_CHECKING:
     from cdc.config.table_edit import TableEdit
 
 Names = Annotated[list[str], typer.Argument(metavar="TABLE...", help="As schema.table, or a pattern: sales.*")]
+
+NamesThere = Annotated[
+    list[str],
+    typer.Argument(metavar="TABLE...", help="As schema.table, or as it is there.", autocompletion=complete_entries),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -32,7 +38,7 @@ def add(context: typer.Context, names: Names) -> None:
     _edit(context, add_tables, names, "`cdc bootstrap` copies what is new; then start `cdc follow` again")
 
 
-def remove(context: typer.Context, names: Names) -> None:
+def remove(context: typer.Context, names: NamesThere) -> None:
     """Take tables out of cdc.yaml.
 
     One that a pattern names is excluded by a line of its own. Followers keep the rows.

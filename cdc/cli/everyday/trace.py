@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from cdc.cli import output
+from cdc.cli.completion import complete_tables
 from cdc.cli.invocation import Invocation
 from cdc.cli.options import Json
 
@@ -15,7 +16,7 @@ def register(app: typer.Typer) -> None:
 
 def trace(
     context: typer.Context,
-    table: Annotated[str, typer.Argument(help="A followed table, as schema.table.")],
+    table: Annotated[str, typer.Argument(help="A followed table, as schema.table.", autocompletion=complete_tables)],
     key: Annotated[list[str], typer.Argument(metavar="KEY...", help="Its key's values, as Postgres writes them.")],
     messages: Annotated[int, typer.Option(min=1, help="Read so many newest messages of a partition.")] = 200_000,
     values: Annotated[bool, typer.Option("--values", help="Show the row's values, too.")] = False,

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -270,3 +271,18 @@ def test_what_cannot_be_traced(
 ) -> None:
     assert main(["--config", str(pipeline.config), "trace", *words]) == ConfigurationError.exit_code
     assert told in capsys.readouterr().err
+
+
+def test_what_each_part_said_last(pipeline: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:
+    name, logs = pipeline.settings.connect.connector, Path(pipeline.settings.pipeline.state) / "logs"
+    (logs / "follow.log").write_text("".join(f"line {n}\n" for n in range(20)))
+    (logs / "trouble.log").write_text("2026-01-01 view: an error\nTraceback\n  a line of it\n")
+    act(pipeline, PAUSE, "search")
+    capsys.readouterr()
+    assert main(["--config", str(pipeline.config), "logs", "-n", "2", "--json"]) == 0
+    found = {each["part"]: each for each in json.loads(capsys.readouterr().out)}
+    act(pipeline, RESUME, "search")
+    assert found["cdc follow"]["lines"] == ["line 18", "line 19"]
+    assert found["errors of one thing"]["lines"] == ["2026-01-01 view: an error"]
+    assert (found["follower lake"]["state"], found["follower search"]["state"]) == ("not followed here", "paused")
+    assert (found[f"connector {name}"]["state"], found["its task 0"]["state"]) == ("RUNNING", "RUNNING")
