@@ -56,6 +56,8 @@ def _find_refusal(verb: ControlVerb, found: ConnectorState) -> CdcError | None:
         return PreconditionError(
             f"connector {found.name} failed: {found.failure}", "mend the cause, then `cdc restart capture`"
         )
+    if verb is ControlVerb.RESUME and found.idle is None:
+        return PreconditionError(f"connector {found.name} is not paused", "see `cdc status`")
     if verb is ControlVerb.RESTART and found.idle is not None:
         return PreconditionError(f"connector {found.name} is {found.idle}", "`cdc resume capture` lets it go on")
     return None

@@ -208,6 +208,8 @@ def test_a_paused_capture(pipeline: Pipeline, spark: SparkSession) -> None:
     with pytest.raises(PreconditionError, match=f"connector {name} is PAUSED → `cdc resume capture`"):
         act(pipeline, RESTART, CAPTURE)
     assert act(pipeline, RESUME, CAPTURE) == f"connector {name} is RUNNING, its task is RUNNING"
+    with pytest.raises(PreconditionError, match=f"connector {name} is not paused"):
+        act(pipeline, RESUME, CAPTURE)
     assert act(pipeline, RESTART, CAPTURE) == f"connector {name} is RUNNING, its task is RUNNING"
     bootstrap(pipeline, spark)
     catch_up(pipeline, spark)
