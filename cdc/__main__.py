@@ -10,6 +10,7 @@ os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 # cheap: each verb imports its engine in its own body
 from cdc.cli import app, configuration, dead_letters, doctor, pipeline, recapture, status, types, views, wait
 from cdc.cli import services as parts
+from cdc.cli.everyday import control, errors, logs, plan, tables, teardown, trace
 from cdc.demo import verbs as demo_verbs
 from cdc.lab import verbs as lab_verbs
 
@@ -20,10 +21,17 @@ VERBS: tuple[app.Register, ...] = (
     recapture.register,
     doctor.register,
     status.register,
+    plan.register,
+    tables.register,
+    control.register,
+    teardown.register,
+    trace.register,
+    logs.register,
     views.register,
     wait.register,
     dead_letters.register,
     types.register,
+    errors.register,
     demo_verbs.register,
     lab_verbs.register,
 )

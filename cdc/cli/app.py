@@ -18,8 +18,10 @@ import typer
 
 from cdc.cli import output
 from cdc.cli.invocation import DEFAULT_CONFIG, Invocation
+from cdc.cli.log_lines import end_log
 from cdc.cli.privacy import keep_private
 from cdc.core.errors import CdcError
+from cdc.core.lines import ErrorLine
 
 Register = Callable[[typer.Typer], None]
 """Adds the verbs of a module."""
@@ -45,6 +47,8 @@ def run(arguments: Sequence[str], verbs: Iterable[Register]) -> int:
         if debug:
             traceback.print_exception(error)
         return report(error)
+    finally:
+        end_log()
 
 
 @contextmanager
@@ -76,20 +80,20 @@ def report(error: Exception) -> int:
     """Print an error, one line per problem, and return its exit code."""
     if isinstance(error, CdcError):
         for line in error.lines:
-            output.say(f"error: {_one_line(line)}")
+            output.say(ErrorLine.of(f"error: {_one_line(line)}", error))
         if error.offer:
             output.say(error.offer)
         return error.exit_code
     if isinstance(error, typer.TyperException):
-        output.say(f"error: {_one_line(error.format_message())} → {_help_for(error)}")
+        output.say(ErrorLine(f"error: {_one_line(error.format_message())} → {_help_for(error)}"))
         return USAGE
     # end of input at a question
     if isinstance(error, typer.Abort):
-        output.say("error: no answer → nothing was done")
+        output.say(ErrorLine("error: no answer → nothing was done"))
         return UNEXPECTED
     # an error without a text is named by its type alone
     text = f"{type(error).__name__}: {_one_line(error)}".rstrip(": ")
-    output.say(f"error: unexpected, a bug of cdc or a case it does not know: {text}")
+    output.say(ErrorLine(f"error: unexpected, a bug of cdc or a case it does not know: {text}"))
     output.say("run with --debug for the traceback")
     return UNEXPECTED
 

@@ -7,7 +7,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cdc.cli.log_lines import log_line
 from cdc.core.errors import RefusedError
+from cdc.core.lines import WarningLine
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,17 +24,22 @@ def data(text: str) -> None:
 
 
 def say(text: str) -> None:
-    """Print a line about the work."""
-    sys.stderr.write(f"{text}\n")
+    """Print a line about the work; with time and level in a verb that runs for long."""
+    if not log_line(text):
+        sys.stderr.write(f"{text}\n")
 
 
 def warn(text: str) -> None:
-    say(f"warning: {text}")
+    say(WarningLine(f"warning: {text}"))
 
 
 def as_json(value: object) -> None:
     """Print the value as one line of JSON, with sorted keys."""
-    data(json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_to_text))
+    data(to_json(value))
+
+
+def to_json(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_to_text)
 
 
 def _to_text(value: object) -> str:

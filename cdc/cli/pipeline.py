@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc.cli import output
+from cdc.cli.completion import complete_tables
+from cdc.cli.everyday.table_options import parse_tables
 from cdc.cli.invocation import Invocation
+from cdc.cli.log_lines import LogFormat, begin_log
 from cdc.cli.options import Json, OnlyFollowers, OnlyTables
 from cdc.cli.progress import open_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from cdc.core.table import TableName
     from cdc.run.verify.chains import ChainVerdict
     from cdc.run.verify.report import Report
 
@@ -28,7 +28,10 @@ def register(app: typer.Typer) -> None:
 def bootstrap(
     context: typer.Context,
     again: Annotated[
-        list[str] | None, typer.Option("--again", help="A table to copy once more, as it is now; repeat for more.")
+        list[str] | None,
+        typer.Option(
+            "--again", help="A table to copy once more, as it is now; repeat for more.", autocompletion=complete_tables
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -43,7 +46,7 @@ def bootstrap(
     from cdc.run.spark.errors import translate_errors
 
     # before Spark starts: a wrong name is told at once
-    tables = _parse_tables(invocation, "--again", again or ())
+    tables = parse_tables(invocation, "--again", again or ())
     with (
         open_progress() as progress,
         translate_errors("the bootstrap"),
@@ -68,29 +71,22 @@ def bootstrap(
         output.table(("table", "copied rows", "bookmark"), rows)
 
 
-def _parse_tables(invocation: Invocation, option: str, names: "Sequence[str]") -> "list[TableName]":
-    from cdc.core.errors import ConfigurationError
-    from cdc.core.table import TableName
-
-    settings, tables = invocation.settings, [TableName.parse(name) for name in names]
-    for name in tables:
-        if name not in settings.selection and not (option == "--table" and settings.is_view(name)):
-            raise ConfigurationError(f"{name} is none of source.tables", f"name it there, or correct {option}")
-    return tables
-
-
 def follow(
     context: typer.Context,
     follower: OnlyFollowers = None,
     until_caught_up: Annotated[
         bool, typer.Option("--until-caught-up", help="Stop when the followers have all present data of the source.")
     ] = False,
+    log_format: Annotated[
+        LogFormat, typer.Option("--log-format", help="How lines are written to stderr, each with time and level.")
+    ] = LogFormat.TEXT,
 ) -> None:
     """Keep the followers in sync, one stream each, until Ctrl-C.
 
     If a server goes away, it retries. Kill it at any time and start it again: nothing is lost or doubled.
     """
     invocation = Invocation.read(context)
+    begin_log(log_format, Path(invocation.settings.pipeline.state) / "logs")
     from cdc.run.follow.follow import follow as run
     from cdc.run.pipeline import select_followers
     from cdc.run.spark.errors import translate_errors
@@ -156,7 +152,7 @@ def verify(  # noqa: PLR0913, PLR0917 - each is an option of the verb
     from cdc.run.verify.verify import verify as run
 
     names = select_followers(invocation.settings, follower or [])
-    tables = _parse_tables(invocation, "--table", table or ())
+    tables = parse_tables(invocation, "--table", table or ())
     with translate_errors("the comparison"), invocation.open_pipeline("verify") as pipeline:
         report = run(pipeline, names, wait, keys, tables)
     if json:

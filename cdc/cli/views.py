@@ -5,10 +5,11 @@ from typing import Annotated
 import typer
 
 from cdc.cli import output
+from cdc.cli.completion import complete_views
 from cdc.cli.invocation import Invocation
 from cdc.cli.options import Json
 
-View = Annotated[str, typer.Argument(help="A view of cdc.yaml, as schema.view.")]
+View = Annotated[str, typer.Argument(help="A view of cdc.yaml, as schema.view.", autocompletion=complete_views)]
 
 
 def register(app: typer.Typer) -> None:

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from cdc.cli import output
+from cdc.cli.completion import complete_followers
 from cdc.cli.invocation import Invocation
 from cdc.cli.options import Json
 from cdc.core.table import TableName
@@ -17,7 +18,9 @@ def register(app: typer.Typer) -> None:
 def wait(
     context: typer.Context,
     token: Annotated[str, typer.Option(help="An LSN of the source: `cdc.token(connection)` after a commit.")],
-    follower: Annotated[str, typer.Option("--follower", "-f", help="Whose readers are to see it.")],
+    follower: Annotated[
+        str, typer.Option("--follower", "-f", help="Whose readers are to see it.", autocompletion=complete_followers)
+    ],
     table: Annotated[
         list[str] | None, typer.Option(help="What they read, a table or view; all that the follower holds without any.")
     ] = None,

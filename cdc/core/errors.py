@@ -3,6 +3,7 @@
 CdcError (3)
 ├── ConfigurationError (2)
 ├── PreconditionError (3)
+│   ├── PausedError
 │   ├── TableStoppedError
 │   │   └── CopyLostError
 │   └── ViewStoppedError
@@ -16,9 +17,10 @@ CdcError (3)
 ├── TableRewrittenError (3)
 └── RefusedError (8)
 
-The numbers are exit codes of the command line.
+The numbers are exit codes of the command line. Each kind has a code of its own (`code_of`); `cdc errors` lists them.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final, Self, TypeVar
 
@@ -63,6 +65,11 @@ class CdcError(PicklableError):
         error.what, error.remedy = what, remedy
         return error
 
+    @property
+    def code(self) -> str:
+        """The name of its kind."""
+        return code_of(type(self))
+
     def __str__(self) -> str:
         return f"{self.what} → {self.remedy}" if self.remedy else self.what
 
@@ -70,6 +77,13 @@ class CdcError(PicklableError):
     def lines(self) -> tuple[str, ...]:
         """The error as lines: one for each problem."""
         return (str(self),)
+
+
+def code_of(kind: type[CdcError]) -> str:
+    """The stable name of a kind of errors, `history-lost`; one of another room has that of the kind that it is of."""
+    ours = next(each for each in kind.__mro__ if each.__module__ == __name__)
+    words = re.findall("[A-Z][a-z]+", ours.__name__)
+    return "-".join(word.lower() for word in words if not word.startswith("Error"))
 
 
 class ConfigurationError(CdcError):
@@ -80,6 +94,10 @@ class ConfigurationError(CdcError):
 
 class PreconditionError(CdcError):
     """A server or a table exists, but is not in the state that the pipeline needs."""
+
+
+class PausedError(PreconditionError):
+    """Somebody has paused the capture or a follower; it goes on when it is resumed."""
 
 
 class TableStoppedError(PreconditionError):

@@ -12,6 +12,8 @@ from cdc.core.waiting import wait_until
 
 STOP_SECONDS = 60.0
 RESTART_SECONDS = 10.0
+LEAVE_SECONDS = 5.0
+"""For the old task of a restart to end."""
 
 
 def start(client: ConnectClient, name: str, config: dict[str, str]) -> str | None:
@@ -53,10 +55,49 @@ def restart(client: ConnectClient, name: str, *, whole: bool = False) -> None:
     wait_until(lambda: failure(client, name) is None, RESTART_SECONDS)
 
 
+def pause(client: ConnectClient, name: str) -> None:
+    """Let the connector rest, with its session on the source. Raises PreconditionError when it does not."""
+    client.pause(name)
+    # a failed task stays failed
+    if not wait_until(lambda: look_up(client, name).rests, STOP_SECONDS):
+        raise PreconditionError(f"connector {name} does not pause", "see Kafka Connect's log")
+
+
+def resume(client: ConnectClient, name: str) -> None:
+    """Let a connector go on that was paused or stopped, and wait for its task, which may fail."""
+    # the call returns before the connector resumes
+    client.resume(name)
+    await_running(client, name)
+
+
+def await_running(client: ConnectClient, name: str) -> None:
+    """Wait until the connector and its task run, or have failed. Raises PreconditionError when they do neither."""
+    if not wait_until(lambda: (found := look_up(client, name)).is_running or found.failure is not None, STOP_SECONDS):
+        raise PreconditionError(f"{look_up(client, name)}, and does not run", "see Kafka Connect's log")
+
+
+def restart_running(client: ConnectClient, name: str) -> None:
+    """Restart all of the connector, failed or not, and wait until it runs again. Raises like `await_running`."""
+    restart(client, name, whole=True)
+    # the call returns before the old task ends; a look may miss the moment between that and the new one
+    wait_until(lambda: not look_up(client, name).is_running, LEAVE_SECONDS, every=0.05)
+    await_running(client, name)
+
+
 def halt(client: ConnectClient, name: str) -> None:
     """Stop the connector, if it exists, and wait for its tasks. Raises PreconditionError when it does not stop."""
     if look_up(client, name).state is not None:
         _stop(client, name)
+
+
+def remove(client: ConnectClient, name: str) -> None:
+    """Stop the connector, forget its offsets, and delete it, if it exists. Raises PreconditionError like `halt`."""
+    if client.config(name) is None:
+        return
+    _stop(client, name)
+    # they survive a deleted connector, and would be those of the next of this name
+    client.forget_offsets(name)
+    client.delete(name)
 
 
 def start_anew(client: ConnectClient, name: str, config: dict[str, str]) -> None:

@@ -55,7 +55,7 @@ def prepare_schema(connection: Connection, source: SourceSettings) -> None:
     """
     try:
         # check first: even IF NOT EXISTS needs the right to create
-        if not _has_tables(connection, source):
+        if not has_tables(connection, source):
             connection.execute(make_schema_sql(source))
     except psycopg.errors.InsufficientPrivilege:
         raise _schema_error(connection, source) from None
@@ -72,7 +72,7 @@ def make_schema_sql(source: SourceSettings) -> sql.Composed:
 
 def check_may_prepare(connection: Connection, source: SourceSettings) -> None:
     """Raise PreconditionError like `prepare_schema`, by the role's rights, without making anything."""
-    if _has_tables(connection, source):
+    if has_tables(connection, source):
         check_rights(connection, source)
     elif not read_value(connection, _MAY_CREATE, source.heartbeat_schema):
         raise _schema_error(connection, source)
@@ -110,7 +110,8 @@ def _find_missing_grants(connection: Connection, source: SourceSettings) -> list
     return [grant for grant, has in zip(list_grants(source), found or (True, True), strict=True) if not has]
 
 
-def _has_tables(connection: Connection, source: SourceSettings, names: Sequence[str] = _TABLES) -> bool:
+def has_tables(connection: Connection, source: SourceSettings, names: Sequence[str] = _TABLES) -> bool:
+    """Are the toolkit's tables there?"""
     query = (
         "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
         " WHERE n.nspname = %s AND c.relname = ANY(%s)"
@@ -120,7 +121,7 @@ def _has_tables(connection: Connection, source: SourceSettings, names: Sequence[
 
 def read_registration(connection: Connection, source: SourceSettings, pipeline: str) -> Registration | None:
     """Read the registration of a pipeline; None if there is none. Raises PreconditionError like `check_rights`."""
-    if not _has_tables(connection, source, [PIPELINES]):
+    if not has_tables(connection, source, [PIPELINES]):
         return None
     check_rights(connection, source)
     row = connection.execute(
@@ -144,7 +145,7 @@ def register(connection: Connection, source: SourceSettings, wanted: Registratio
         raise PreconditionError(
             f"slot {wanted.slot} is another pipeline's in this database", "choose another source.slot"
         )
-    _check_names(registered, wanted)
+    check_names(registered, wanted)
     return registered
 
 
@@ -157,7 +158,8 @@ def make_register_sql(source: SourceSettings, wanted: Registration) -> sql.Compo
     return sql.SQL(insert).format(table, sql.SQL(", ").join(map(sql.Literal, values)))
 
 
-def _check_names(registered: Registration, wanted: Registration) -> None:
+def check_names(registered: Registration, wanted: Registration) -> None:
+    """Raise PreconditionError when the registered names differ from the wanted ones: they cannot change later."""
     pairs: Sequence[tuple[str, str, str]] = (
         ("source.slot", registered.slot, wanted.slot),
         ("source.publication", registered.publication, wanted.publication),

@@ -57,7 +57,7 @@ def test_lake_on_a_full_disk(
         ballast = fill(disk)
         assert main(["--config", str(pipeline.config), *verb]) == 3
         said = capsys.readouterr().err
-        errors = [line for line in said.splitlines() if line.startswith("error: ")]
+        errors = [line for line in said.splitlines() if line.startswith("error: ") or "Z ERROR   error: " in line]
         assert len(errors) == 1, said
         assert "disk is full" in errors[0]
         assert "Traceback" not in said

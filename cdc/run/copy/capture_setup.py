@@ -15,7 +15,7 @@ from cdc.connect.source.registration import Registration
 from cdc.connect.source.relation import read_shapes
 from cdc.core.errors import PreconditionError, SeveralErrors
 from cdc.core.table import Table, TableName
-from cdc.log.clients.topics import Admin
+from cdc.log.clients.topics import Admin, Topic
 from cdc.run.doctor.asking import SilentPartError
 from cdc.run.doctor.parts import AskedParts
 from cdc.run.doctor.runner import examine, list_bootstrap_checks
@@ -98,26 +98,45 @@ def prepare_capture(
     `is_ours`: things with these names belong to this pipeline, even if its registration is gone. Raises
     PreconditionError for a slot, publication or topic that belongs to somebody else.
     """
-    src, name = pipeline.settings.source, pipeline.name
+    src = pipeline.settings.source
     names = [table.name for table in tables]
-    beats, history = heartbeat_table(src).name, schema_history.history_table(src).name
-    registered = registration.read_registration(connection, src, name)
     with Admin(pipeline.settings.log) as admin:
         required = list_topics(pipeline, names)
-        is_ours = is_ours or registered is not None
-        if more := topics.check(admin, required, ours=is_ours):
+        if more := check_topics(pipeline, connection, admin, required, is_ours=is_ours):
             say(f"more partitions than log.partitions, followed as they are: {', '.join(more)}")
         registration.prepare_schema(connection, src)
-        ours = Registration(name, src.slot, src.publication, pipeline.settings.log.prefix)
         # before anything else is made: after a kill, the next run knows its own things by this row
-        registered = registration.register(connection, src, ours)
+        registered = registration.register(connection, src, make_registration(pipeline))
         # before the slot: Postgres decodes a change with the catalog of its moment, which needs the publication
-        publication.publish(connection, src.publication, [*names, beats, history])
+        publication.publish(connection, src.publication, list_published(pipeline, names))
         _install_triggers(connection, src, say)
         # before the connector writes: a topic created by the broker has its default number of partitions
         if altered := topics.ensure(admin, required):
             say(f"configured anew as the log block says: {', '.join(altered)}")
     return registered
+
+
+def make_registration(pipeline: Pipeline) -> Registration:
+    """The pipeline's registration, as its settings have it."""
+    s = pipeline.settings
+    return Registration(pipeline.name, s.source.slot, s.source.publication, s.log.prefix)
+
+
+def list_published(pipeline: Pipeline, tables: Sequence[TableName]) -> list[TableName]:
+    """What the publication is to have: these tables, and our own."""
+    source = pipeline.settings.source
+    return [*tables, heartbeat_table(source).name, schema_history.history_table(source).name]
+
+
+def check_topics(
+    pipeline: Pipeline, connection: Connection, admin: Admin, required: Sequence[Topic], *, is_ours: bool = False
+) -> list[str]:
+    """Check that the topics are this pipeline's, or free; returns those with more partitions than configured.
+
+    Raises PreconditionError for what belongs to somebody else.
+    """
+    registered = registration.read_registration(connection, pipeline.settings.source, pipeline.name)
+    return topics.check(admin, required, ours=is_ours or registered is not None)
 
 
 def _install_triggers(connection: Connection, source: SourceSettings, say: Callable[[str], None]) -> None:

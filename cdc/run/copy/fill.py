@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from cdc.columns.feed import FedFollower, FeedBatch
 from cdc.core.errors import TableStoppedError
+from cdc.core.lines import WarningLine
 from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
 from cdc.core.waiting import Deadline
@@ -73,7 +74,7 @@ class TableFiller:
             self._next_look = Deadline(LOOK_SECONDS)
             names |= self._select_due(find_missing_at(self._follower, self._feed, cut))
         for name in names - self._reported.keys():
-            self._say(f"{self._name}: {name} is gone, and copied again from the lake")
+            self._say(WarningLine(f"{self._name}: {name} is gone, and copied again from the lake"))
         if names:
             # also names that are no longer in the cut
             self._paused_until |= dict.fromkeys(names, time.monotonic() + RETRY_SECONDS)
@@ -87,7 +88,7 @@ class TableFiller:
             if str(name) not in cut.versions or not self._feed.has_table(name):
                 continue
             if name not in self._reported or self._reported[name].what != stop.what:
-                self._say(f"{self._name}: {stop.what}; its other tables go on → {stop.remedy}")
+                self._say(WarningLine(f"{self._name}: {stop.what}; its other tables go on → {stop.remedy}"))
                 # a lost table is copied at once; one that was just tried has its pause already
                 until = max(time.monotonic() + RETRY_SECONDS, self._paused_until.get(name, 0.0))
                 self._paused_until[name] = 0.0 if stop.is_lost else until
@@ -100,7 +101,7 @@ class TableFiller:
     def say_remarks(self) -> None:
         """Say what the follower could not take, though no table stops. Called after a batch."""
         for remark in self._follower.remarks():
-            self._say(f"{self._name}: {remark}")
+            self._say(WarningLine(f"{self._name}: {remark}"))
 
     def _select_due(self, names: Collection[TableName]) -> set[TableName]:
         now = time.monotonic()

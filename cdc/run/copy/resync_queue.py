@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from cdc.core.errors import CdcError
+from cdc.core.lines import WarningLine
 from cdc.core.position import Lsn
 from cdc.core.table import TableName
 from cdc.run.background import run_in_background
@@ -114,7 +115,7 @@ class ResyncQueue:
             # without the value: a table may hold several that no follower can, and each try may meet another one
             if remaining and result.failure and _reason_of(result.failure) != last_reason:
                 last_reason = _reason_of(result.failure)
-                say(f"not copied again yet: {result.failure}")
+                say(WarningLine(f"not copied again yet: {result.failure}"))
 
     def _record(self, tried: Set[TableName], result: ResyncResult, seconds: float) -> None:
         done = result.copied | result.obsolete

@@ -9,6 +9,7 @@ from psycopg import Connection
 
 from cdc.connect.source import publication
 from cdc.core.errors import CdcError, UnreachableError
+from cdc.core.lines import WarningLine
 from cdc.core.position import Lsn
 from cdc.core.table import TableName
 from cdc.run.copy.resync_queue import ResyncQueue
@@ -114,7 +115,7 @@ class CaptureMonitor:
         for error in problems.describe_children(self._pipeline, connection, names):
             if str(error) not in self._left_out:
                 self._left_out.add(str(error))
-                self._say(str(error))
+                self._say(WarningLine.of(error, error))
 
     def _find_named(self, failure: str) -> dict[TableName, CdcError]:
         """The tables named in a failure. The capture may have read a schema change that was undone since."""
@@ -133,5 +134,6 @@ class CaptureMonitor:
     def _report(self, found: Health) -> None:
         kind, event = (found.kind, str(found.error)) if isinstance(found, Failing) else (None, "runs again")
         if kind != self._last_kind:
-            self._say(f"capture: {event.removeprefix('capture ')}")
+            line = f"capture: {event.removeprefix('capture ')}"
+            self._say(WarningLine.of(line, found.error) if isinstance(found, Failing) else line)
         self._last_kind = kind

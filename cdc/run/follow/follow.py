@@ -2,7 +2,7 @@
 
 import resource
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -12,6 +12,7 @@ from cdc.config.settings import VIEWS
 from cdc.connect.source import connection as source
 from cdc.connect.source import heartbeat
 from cdc.core.errors import CdcError, IncompleteError, PreconditionError, RefusedError, UnreachableError
+from cdc.core.lines import WarningLine
 from cdc.core.position import Lsn
 from cdc.run.copy.resync_queue import ResyncQueue, run_resyncs
 from cdc.run.follow.capture_monitor import CaptureMonitor
@@ -76,7 +77,9 @@ def follow(
             held.enter_context(run_resyncs(resyncs, streams.resync, say))
         held.enter_context(stop_on_signals(stopping, say))
         streams.take_over(names)
-        failures = _run_streams(streams, names, partial(_find_fatal, monitor, leases.values()), stopping)
+        failures = _run_streams(
+            streams, names, partial(_find_fatal, pipeline, monitor, leases, is_awaited=until_caught_up), stopping
+        )
     _raise_first(failures)
     if until_caught_up:
         pipeline.look_again()
@@ -111,6 +114,11 @@ def _raise_first(failures: Sequence[CdcError | None]) -> None:
         raise failure
 
 
+def _find_pause(pipeline: Pipeline, names: Iterable[str]) -> CdcError | None:
+    """The pause of one of these followers, or of the lake, which feeds them: none of them would ever catch up."""
+    return next(filter(None, map(pipeline.find_pause, names)), None)
+
+
 def _find_incomplete(pipeline: Pipeline, names: Sequence[str]) -> CdcError | None:
     """The tables and keys that have not caught up, and will not without help."""
     lake, fed = pipeline.lake_follower, pipeline.fed
@@ -124,10 +132,13 @@ def _find_incomplete(pipeline: Pipeline, names: Sequence[str]) -> CdcError | Non
     return IncompleteError(incomplete) if incomplete else None
 
 
-def _find_fatal(monitor: CaptureMonitor, leases: Iterable[Lease]) -> CdcError | None:
-    """Find a reason to end the process: a lost lease, an ended Java, or a capture that will not go on."""
-    lost = next(filter(None, (lease.describe_loss() for lease in leases)), None)
-    return lost or check_spark() or monitor.find_fatal()
+def _find_fatal(
+    pipeline: Pipeline, monitor: CaptureMonitor, leases: Mapping[str, Lease], *, is_awaited: bool
+) -> CdcError | None:
+    """Find a reason to end the process: a lost lease, an ended Java, or a pause or capture that ends all waiting."""
+    lost = next(filter(None, (lease.describe_loss() for lease in leases.values())), None)
+    pause = _find_pause(pipeline, leases) if is_awaited else None
+    return lost or check_spark() or pause or monitor.find_fatal()
 
 
 def _wait_for_streams(
@@ -153,13 +164,13 @@ def _check_source(
     reports.note(lake.tables.stops())
     stops.request(find_changed_choices(pipeline))
     for problem in problems.describe_stops(pipeline):
-        say(str(problem))
+        say(WarningLine.of(problem, problem))
     try:
         check_timeline(pipeline)
         stops.request({name: failure.what for name, failure in find_unlogged_changes(pipeline).items()})
         resyncs.request(find_new_tables(pipeline))
     except UnreachableError as error:
-        say(f"following what the log has; {error.what}")
+        say(WarningLine(f"following what the log has; {error.what}"))
 
 
 def _say_text_columns(pipeline: Pipeline, say: Say) -> None:
@@ -183,6 +194,7 @@ def mark_source_end(pipeline: Pipeline) -> Lsn:
 def _check_lake(pipeline: Pipeline, names: Sequence[str], *, until_caught_up: bool) -> None:
     check_log(pipeline)
     if until_caught_up:
+        _raise_first([_find_pause(pipeline, names)])
         _check_lake_followed(pipeline, names)
 
 

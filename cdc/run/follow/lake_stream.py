@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from cdc.columns.netting.ends import Ends, concat_ends
 from cdc.columns.netting.runs import cut_runs, drop_applied
 from cdc.core.errors import TopicLostError
+from cdc.core.lines import WarningLine
 from cdc.core.position import BEFORE_LOG, Offsets, Position, without_topic
 from cdc.core.table import Table, TableName
 from cdc.core.table_state import ACTIVE, Followed, Joining
@@ -187,7 +188,7 @@ class LakeStream:
         for line in applied.notes:
             self._hooks.say(line)
         for name, (keys, letters) in applied.blocked.items():
-            self._hooks.say(str(problems.describe_blocked_keys(name, keys, letters)))
+            self._hooks.say(WarningLine(problems.describe_blocked_keys(name, keys, letters)))
         self._hooks.reports.report(applied.stopped)
 
     def _apply_schema_changes(self, run: Ends, start: Offsets) -> Offsets:

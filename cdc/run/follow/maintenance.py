@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 
 from cdc.core.errors import CdcError
+from cdc.core.lines import WarningLine
 from cdc.core.position import Position
 from cdc.run.background import run_in_background
 from cdc.run.spark.arenas import release_memory
@@ -52,5 +53,5 @@ def _maintain(
         except (CdcError, OSError) as error:
             problem = str(error if isinstance(error, CdcError) else to_cdc_error("the lake's maintenance", error))
         if problem and problem != last_problem:
-            say(f"maintenance: {problem}")
+            say(WarningLine(f"maintenance: {problem}"))
         last_problem = problem

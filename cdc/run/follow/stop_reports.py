@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
+from cdc.core.lines import WarningLine
 from cdc.run.copy.resync_queue import ResyncQueue
 from cdc.sinks.lake.metadata.stopped_tables import StoppedTable
 
@@ -29,5 +30,5 @@ class StopReports:
         reported = list(dict.fromkeys(stops))
         for stop in reported:
             if stop not in self._said:
-                self._say(f"{stop}; the others go on → {stop.remedy}")
+                self._say(WarningLine(f"{stop}; the others go on → {stop.remedy}"))
         self.note(reported)

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdc.core.errors import CdcError, ConfigurationError, HistoryLostError, RefusedError, UnreachableError
+from cdc.core.lines import WarningLine
 from cdc.core.position import Position
 from cdc.run.spark.errors import SparkEndedError, to_cdc_error
 
@@ -113,9 +114,9 @@ class StreamRunner:
 
     def _say_retry(self, failure: CdcError, wait: float) -> None:
         if self.reporter is None:
-            self.say(f"{self.name}: {failure}; trying again in {wait:.0f} s")
+            self.say(WarningLine.of(f"{self.name}: {failure}; trying again in {wait:.0f} s", failure))
         elif self.reporter.report(failure):
-            self.say(f"{self.name}: {failure}; trying again until it works")
+            self.say(WarningLine.of(f"{self.name}: {failure}; trying again until it works", failure))
 
     def _run_once(self) -> CdcError | None:
         try:

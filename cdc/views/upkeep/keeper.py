@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from cdc.core.containment import contain_errors
 from cdc.core.errors import PreconditionError
+from cdc.core.lines import WarningLine
 from cdc.core.position import Lsn, Position
 from cdc.core.table import TableName
 from cdc.core.waiting import Deadline
@@ -153,7 +154,7 @@ class ViewKeeper:
         """Stop a view that cannot even be read."""
         last = self.store.cuts.last()
         self.store.stop(view, last.position.lsn if last else Lsn(0), reason)
-        self._say(f"view {view.name} is kept up no further: {reason}")
+        self._say(WarningLine(f"view {view.name} is kept up no further: {reason}"))
 
     def list_read_positions(self) -> list[Position]:
         """Where computations read the tables, whose past has to stay. Safe beside the thread that runs all else."""
@@ -295,5 +296,6 @@ class ViewKeeper:
     def _note(self, view: KeptView, problem: str) -> None:
         """Say a view's problem once, and when it is over."""
         if problem != view.problem:
-            self._say(f"view {view.name} {problem or 'goes on'}")
+            line = f"view {view.name} {problem or 'goes on'}"
+            self._say(WarningLine(line) if problem else line)
         view.problem = problem
