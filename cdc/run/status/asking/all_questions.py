@@ -10,6 +10,7 @@ from cdc.core.table import TableName
 from cdc.core.waiting import Deadline
 from cdc.run.health.capture_health import Look
 from cdc.run.health.standstill import quiet_seconds
+from cdc.run.lease import COPIES
 from cdc.run.pipeline import Pipeline
 from cdc.run.status.asking.facts import SOURCE, CaptureLook, Facts, LogLook, RowCounts, SourceChecks
 from cdc.run.status.asking.lake_questions import FedQuestions, LakeQuestions, look_at_streams, look_at_views
@@ -138,7 +139,7 @@ class Questions:
             {name: question.answer for name, question in self.rows.items()},
             look_at_streams(self._pipeline),
             self.views.answer,
-            reports.read_copies(),
+            reports.read_copies() if self._pipeline.leases.is_held(COPIES) else {},
             reports.read_verifications(),
         )
 

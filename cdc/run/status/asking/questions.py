@@ -22,7 +22,7 @@ ALWAYS: Final = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Answer(Generic[T]):
+class LastAnswer(Generic[T]):
     """What is known from one question. Times are seconds since 1970 by this machine's clock.
 
     `value`: the newest one, kept while later tries fail. `error`: of the newest try, `since` when all have failed.
@@ -45,7 +45,7 @@ class Answer(Generic[T]):
         return isinstance(self.error, UnreachableError)
 
 
-NOTHING: Final[Answer[Any]] = Answer()
+NOTHING: Final[LastAnswer[Any]] = LastAnswer()
 """The answer to a question that nobody has asked."""
 
 
@@ -103,7 +103,7 @@ class Question(Generic[T]):
         self._asked_at: float | None = None
         self._due_at = float("-inf")
         self._holds = holds
-        self._answer: Answer[T] = NOTHING
+        self._answer: LastAnswer[T] = NOTHING
 
     def begin(self, *, now: bool = False) -> None:
         """Ask if it is due, or `now`, unless the last try is still under way."""
@@ -125,7 +125,7 @@ class Question(Generic[T]):
         self._idle.wait(deadline.seconds_left if deadline else limit)
 
     @property
-    def answer(self) -> Answer[T]:
+    def answer(self) -> LastAnswer[T]:
         """What is known now; a try that has taken longer than the limit counts as no answer."""
         with self._lock:
             found, asked_at = self._answer, self._asked_at
@@ -148,7 +148,7 @@ class Question(Generic[T]):
         with self._lock:
             before, self._asked_at = self._answer, None
             since = (before.since or now) if error else None
-            self._answer = Answer(before.value if error else found, error, since, now, self._holds)
+            self._answer = LastAnswer(before.value if error else found, error, since, now, self._holds)
         self._idle.set()
 
 

@@ -35,7 +35,7 @@ from cdc.run.status.judging.states import (
 )
 from cdc.run.status.judging.verdict import reach_verdict
 from cdc.run.status.stream_report import HOLDS_SECONDS, StreamReport
-from cdc.run.status.things import Batch, Follower, Slot, State, TableStatus, View, to_known_time, to_time
+from cdc.run.status.things import BatchTimes, FollowerStatus, Slot, State, TableStatus, View, to_known_time, to_time
 
 GOAL_SECONDS: Final = 5.0
 """The goal of freshness: a commit is seen within so long."""
@@ -183,7 +183,7 @@ class Composition:
             )
         return Judged(State.OK, "kept up")
 
-    def _followers(self) -> Iterator[tuple[str, Follower]]:
+    def _followers(self) -> Iterator[tuple[str, FollowerStatus]]:
         facts, measures = self._facts, self._measures
         for order, (name, settings) in enumerate(self._settings.followers.items(), 1):
             answer = facts.lake if name == self._lake else facts.fed[name]
@@ -194,7 +194,7 @@ class Composition:
             yield (
                 name,
                 replace(
-                    Follower(
+                    FollowerStatus(
                         order=order,
                         kind=settings.kind,
                         what=WHAT[settings.kind],
@@ -293,7 +293,7 @@ def _describe_report(report: StreamReport | None, now: float) -> dict[str, objec
         "p50_seconds": _round(percentile(fresh, 50)),
         "p99_seconds": _round(percentile(fresh, 99)),
         "kept_goal_ratio": round(sum(s <= GOAL_SECONDS for s in fresh) / len(fresh), 4) if fresh else None,
-        "batch": Batch(
+        "batch": BatchTimes(
             changes_p50=percentile(report.batch_changes, 50),
             seconds_p50=_round(percentile(report.batch_seconds, 50)),
             stages={stage: round(seconds / batches, 4) for stage, seconds in report.stages.items()},
