@@ -13,6 +13,7 @@ import msgspec
 
 from cdc.run.status.things import (
     FollowerStatus,
+    LakeFiles,
     Letters,
     Level,
     Part,
@@ -116,7 +117,8 @@ class StatusStep(StatusValue, frozen=True, kw_only=True):
 class Document(StatusValue, frozen=True, kw_only=True):
     """The status document. `seq` grows by one a look; `took_ms`: how long it looked.
 
-    `notes`: what is as it has to be, and worth knowing.
+    `log_age_seconds`: since the newest commit in the log, heartbeats included. `notes`: what is as it has to be, and
+    worth knowing.
     """
 
     schema: int
@@ -134,6 +136,8 @@ class Document(StatusValue, frozen=True, kw_only=True):
     views: Mapping[str, View] = {}
     letters: Mapping[str, Letters] = {}
     verifications: Mapping[str, Verification] = {}
+    log_age_seconds: float | None = None
+    lake_files: LakeFiles | None = None
     lake_writes: Writes | None = None
     events: Sequence[StatusEvent] = ()
     series: Series | None = None

@@ -234,6 +234,15 @@ class Verification(StatusValue, frozen=True, kw_only=True):
     differences: int = 0
 
 
+class LakeFiles(StatusValue, frozen=True, kw_only=True):
+    """What the lake's tables have as files. `dead_row_ratio`: rows that are deleted and still stored, of all."""
+
+    files: int
+    small_files: int
+    bytes: int
+    dead_row_ratio: float = 0.0
+
+
 class Writes(StatusValue, frozen=True, kw_only=True):
     """What the lake writes in an hour at the present rate. `requests`: of an object store."""
 

@@ -6,7 +6,8 @@ does not answer, and is not asked again before it has come back: a part that han
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import Any, Final, Generic, TypeVar
@@ -70,16 +71,23 @@ class Lane:
             self._thread.start()
         self._waiting.put(ask)
 
-    def close(self, last: Callable[[], None] | None = None) -> None:
-        """End the thread after what it does now, and after `last`."""
+    def close(self, last: Iterable[Callable[[], None]] = ()) -> None:
+        """End the thread after what it does now, and after `last`, which closes what it has opened."""
         if self._thread is not None:
-            if last:
-                self._waiting.put(last)
+            for close in last:
+                self._waiting.put(close)
             self._waiting.put(None)
+
+    def wait(self, deadline: Deadline) -> None:
+        """Wait for the thread's end, until `deadline` at most."""
+        if self._thread is not None:
+            self._thread.join(deadline.seconds_left)
 
     def _work(self) -> None:
         while (ask := self._waiting.get()) is not None:
-            ask()
+            # a session that is gone already cannot be closed: the next one can
+            with suppress(Exception):
+                ask()
 
 
 class Question(Generic[T]):

@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from cdc.run.status.document import About, Document, StatusVerdict
-from cdc.run.status.judging.composition import keep_since
 from cdc.run.status.judging.events import MOST_TABLES, add_events
 from cdc.run.status.judging.freshness import mark_stale
 from cdc.run.status.judging.series import MOST, add_points
+from cdc.run.status.judging.since import keep_since
 from cdc.run.status.things import FollowerStatus, Level, Part, Slot, State, TableStatus, View, to_time
 
 NOW = to_time(1_700_000_040)
