@@ -185,13 +185,20 @@ class Questions:
         return look.tables if look else self._pipeline.settings.selection.names
 
     def _check_tables(self, pipeline: Pipeline) -> SourceChecks:
+        # of a part that does not answer nothing more is asked
+        if self.source.answer.error:
+            return SourceChecks()
         return check_tables(self._slow, pipeline, self._tables())
 
     def _check_history(self, pipeline: Pipeline) -> SourceChecks:
         look = self.lake.answer.value
+        if self.source.answer.error or self.log.answer.error:
+            return SourceChecks()
         return check_history(self._slow, pipeline, look.position if look else None)
 
     def _count_source(self) -> RowCounts:
+        if self.source.answer.error:
+            return RowCounts(dict.fromkeys(map(str, self._tables())))
         checks = self.checks.answer.value
         unreadable = [f.name for f in checks.findings if f.key.startswith("table.unreadable:")] if checks else []
         return count_rows(self._slow, self._tables(), exact=self._exact, unreadable=unreadable)
@@ -199,4 +206,6 @@ class Questions:
     def _count_fed(self, name: str, fed: FedQuestions) -> RowCounts:
         look = self.tables.answer.value
         held = [table for table in look.tables if name in look.holders.get(str(table), ())] if look else []
+        if self.fed[name].answer.error:
+            return RowCounts(dict.fromkeys(map(str, held)))
         return fed.count_rows(held, exact=self._exact)

@@ -44,7 +44,7 @@ def find_part_problems(facts: Facts, states: Mapping[str, Judged], names: Mappin
             _HEADLINES.get(states[part].state, "{} is not well").format(names[part]),
             since=states[part].since,
         )
-        for part, error in errors.items()
+        for part, error in sorted(errors.items(), key=lambda item: states[item[0]].state is not State.SILENT)
         if error is not None and states[part].state is not State.NEW
     ]
 

@@ -185,5 +185,6 @@ def describe_copy(report: CopyReport) -> CopyStatus:
 
 
 def find_cause(*path: Judged) -> int | None:
-    """The place of the first broken step of the path."""
-    return next((place for place, step in enumerate(path) if step.is_broken), None)
+    """The place of the step that keeps the others: a server that does not answer, else the first that is broken."""
+    silent = [place for place, step in enumerate(path) if step.state is State.SILENT]
+    return next(iter([*silent, *(place for place, step in enumerate(path) if step.is_broken)]), None)

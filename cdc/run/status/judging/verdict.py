@@ -1,5 +1,6 @@
 """The verdict: one sentence that says how the whole stands; no I/O, no clock."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -28,7 +29,7 @@ def reach_verdict(
     if urgent:
         deadline = next((problem.deadline for problem in urgent if problem.deadline), None)
         since = urgent[0].since
-        title = _join([_title(problem, tables) for problem in urgent], tables)
+        title = _join([_title(problem) for problem in urgent], tables)
         return StatusVerdict(
             level=urgent[0].level, title=title, detail=_describe_rest(tables), deadline=deadline, since=since
         )
@@ -62,7 +63,7 @@ def _reach_calm_verdict(
     return StatusVerdict(level=Level.BUSY, title=f"Copying {format_count(len(copying), 'table')}{share}{time_left}")
 
 
-def _title(problem: StatusProblem, tables: Mapping[str, TableStatus]) -> str:
+def _title(problem: StatusProblem) -> str:
     return problem.what if len(problem.what) < 120 else f"{problem.what[:117]}..."
 
 
@@ -74,6 +75,7 @@ def _join(titles: Sequence[str], tables: Mapping[str, TableStatus]) -> str:
     if len(stopped) > 1:
         one = f"{len(stopped)} of {format_count(len(tables), 'table')} are stopped"
         titles = [one, *(title for title in titles if title not in stopped)]
+    titles = [titles[0], *(re.sub("^The ", "the ", title) for title in titles[1:])]
     first = ", and ".join(titles[:2])
     return first if len(titles) <= 2 else f"{titles[0]}, {titles[1]}, and {len(titles) - 2} more"
 

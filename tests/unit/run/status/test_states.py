@@ -111,6 +111,8 @@ def test_who_has_all_that_a_lake_has_waits_for_the_lake() -> None:
 
 def test_the_first_broken_step_is_the_cause() -> None:
     assert find_cause(OK, Judged(State.STILL, ""), Judged(State.WAITS, ""), Judged(State.STOPPED, "")) == 1
+    # a connector fails when its Kafka does not answer
+    assert find_cause(OK, Judged(State.FAILED, ""), Judged(State.SILENT, ""), Judged(State.WAITS, "")) == 2
     assert find_cause(OK, Judged(State.WAITS, ""), Judged(State.BEHIND, "")) is None
 
 
