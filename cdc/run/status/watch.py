@@ -151,7 +151,7 @@ def look_once(pipeline: Pipeline, *, exact: bool = False) -> Document:
     If the newest commit in the log is older than heartbeats take, it writes one, and looks for some seconds whether it
     arrives. What does not answer is a problem of the document, and ends nothing.
     """
-    watch = StatusWatch(pipeline, look=CaptureObserver.observe, exact=exact)
+    watch = StatusWatch(pipeline, paces=Paces.of_one_look(), look=CaptureObserver.observe, exact=exact)
     try:
         return watch.look_once()
     finally:

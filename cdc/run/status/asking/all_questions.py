@@ -48,6 +48,14 @@ class Paces:
     history: float = 60.0
     limit: float = 10.0
     slow_limit: float = 300.0
+    observe_limit: float = 10.0
+    is_single: bool = False
+    """One look is all there is: it may take as long as it takes, and nothing in it is old."""
+
+    @classmethod
+    def of_one_look(cls) -> Self:
+        """Of a verb that looks once, and is to be sure whether the capture stands still."""
+        return cls(observe_limit=60.0, is_single=True)
 
     @classmethod
     def of(cls, pipeline: Pipeline, every: float = EVERY_SECONDS) -> Self:
@@ -75,7 +83,8 @@ class Questions:
         self.lake = self._quick("the lake", LakeQuestions(self._own("the lake")).look, paces.cut)
         self.fed = {name: self._quick(name, FedQuestions(self._own(name), name).look) for name in self._fed_names()}
         self.log = self._quick("the log", self._look_at_log, close=self._window.close)
-        self.capture = self._quick("the capture", partial(self._look_at_capture, capture))
+        look_at_capture = partial(self._look_at_capture, capture)
+        self.capture = self._question("the capture", look_at_capture, ALWAYS, paces.observe_limit)
         self.views = self._quick("the views", partial(look_at_views, views), paces.views)
         self._ask_slowly()
 
@@ -117,7 +126,8 @@ class Questions:
 
     def _question(self, name: str, ask: Callable[[], Any], every: float, limit: float) -> Question[Any]:
         lane = self._lanes.setdefault(name, Lane(name))
-        return Question(name, lane, ask, every=every, limit=limit, holds=hold_seconds(max(every, self._paces.every)))
+        holds = float("inf") if self._paces.is_single else hold_seconds(max(every, self._paces.every))
+        return Question(name, lane, ask, every=every, limit=limit, holds=holds)
 
     def ask_all(self, deadline: Deadline | None) -> None:
         """Ask what is due, and wait for the answers until `deadline`; without one, ask all, and wait for all."""
@@ -174,8 +184,8 @@ class Questions:
     def _look_at_capture(self, question: CaptureQuestion) -> CaptureLook:
         source, log = self.source.answer, self.log.answer
         newest_at = log.value.newest_at if log.value and log.error is None else None
-        # of a source that does not answer, its silence is told already
-        if source.error is not None or source.value is None:
+        # of a source or log that does not answer, its silence is told already
+        if source.error is not None or source.value is None or log.error is not None:
             return question.ask(is_log_current=True)
         longest = quiet_seconds(self._pipeline.settings.source.heartbeat_seconds)
         return question.ask(is_log_current=newest_at is not None and source.value.now - newest_at < longest)

@@ -136,6 +136,8 @@ def _judge_unmeasured(before: Before) -> Judged:
     """Of a follower whose lag cannot be told, since source or log do not answer."""
     if before.newest_at is not None:
         return Judged(State.WAITS, f"as of {to_time(before.newest_at):%H:%M}", "waits for the log", before.newest_at)
+    if before.log.is_broken:
+        return Judged(State.WAITS, "waits for the log")
     return Judged(State.UNKNOWN, "not known", before.log.word)
 
 

@@ -109,6 +109,12 @@ def test_who_has_all_that_a_lake_has_waits_for_the_lake() -> None:
     assert judge_follower(AT, StreamLook(), lag, Before(OK, True, NOW)).line == "nobody follows it here"
 
 
+def test_who_cannot_be_measured_waits_for_a_log_that_does_not_answer() -> None:
+    silent = Judged(State.SILENT, "does not answer")
+    assert judge_follower(AT, HERE, None, Before(silent, False, None)).word == "waits for the log"
+    assert judge_follower(AT, HERE, None, Before(OK, True, NOW)).word == "as of 22:13"
+
+
 def test_the_first_broken_step_is_the_cause() -> None:
     assert find_cause(OK, Judged(State.STILL, ""), Judged(State.WAITS, ""), Judged(State.STOPPED, "")) == 1
     # a connector fails when its Kafka does not answer
