@@ -5,9 +5,19 @@ import pytest
 from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.run.status.asking.facts import Finding
 from cdc.run.status.document import StatusProblem
-from cdc.run.status.judging.problem_list import find_slot_problems, list_problems
+from cdc.run.status.judging.problem_list import find_differences, find_slot_problems, list_problems
 from cdc.run.status.judging.verdict import reach_verdict
-from cdc.run.status.things import CopyStatus, FollowerStatus, Level, Part, Slot, State, TableStatus, to_time
+from cdc.run.status.things import (
+    CopyStatus,
+    FollowerStatus,
+    Level,
+    Part,
+    Slot,
+    State,
+    TableStatus,
+    Verification,
+    to_time,
+)
 
 LAKE = FollowerStatus(order=1, kind="delta", what="", state=State.OK, word="current", p50_seconds=1.44)
 FOLLOWED = {f"public.t{n}": TableStatus() for n in range(3)}
@@ -81,6 +91,17 @@ def test_time_until_the_slot_is_full_decides_how_urgent_it_is(seconds: int | Non
         assert problem.what == "The slot is full in {left}"
     lost = list_problems(find_slot_problems(slot, HistoryLostError("slot s is lost", "`cdc recapture` does it")), slot)
     assert [(p.level, p.exit_code, p.command) for p in lost.values()] == [(Level.NOW, 7, "cdc recapture")]
+
+
+def test_a_follower_that_differed_is_told_until_it_was_equal() -> None:
+    at = to_time(1_700_000_000)
+    kept = {
+        "lake": Verification(at=at, verdict="equal"),
+        "search": Verification(at=at, verdict="different", differences=2, lsn="0/7"),
+    }
+    [problem] = list_problems(find_differences(kept), None).values()
+    assert (problem.level, problem.since, problem.command, problem.exit_code) == (Level.NOW, at, "cdc verify", 0)
+    assert problem.why == "search differed from the source in 2 tables, at 0/7"
 
 
 def test_one_error_of_several_questions_is_one_problem() -> None:
