@@ -214,7 +214,7 @@ class Composition:
         verified = facts.verifications.get(self._lake)
         source = facts.rows[SOURCE].value if SOURCE in facts.rows else None
         for name in names:
-            state = look.states.get(name) if look else None
+            state = look.states.get(name) if look and not facts.tables.is_stale(facts.now) else None
             stop = state if isinstance(state, Stopped) else None
             held = look.held.get(name, (0, 0)) if look else (0, 0)
             counts = {key: rows.value for key, rows in facts.rows.items() if key != SOURCE and rows.value}

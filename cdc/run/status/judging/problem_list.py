@@ -91,7 +91,7 @@ def find_follower_problems(facts: Facts, states: Mapping[str, Judged]) -> list[F
             is_failure=False,
         )
         for name, judged in states.items()
-        if judged.state is State.BEHIND and name in facts.streams
+        if judged.state is State.BEHIND
     ]
 
 
