@@ -13,6 +13,8 @@ from cdc.run.status.document import StatusProblem, Subject
 from cdc.run.status.judging.states import Judged
 from cdc.run.status.things import Level, Slot, State, Verification, to_time
 
+AFTER_LOG: Final = ("capture", "lake")
+"""Parts that may fail since the log does not answer."""
 URGENCY: Final = (Level.NOW, Level.TODAY, Level.KNOW)
 URGENT_SECONDS: Final = 1800.0
 """History that is lost sooner than this is a matter of now."""
@@ -35,7 +37,7 @@ def find_part_problems(facts: Facts, states: Mapping[str, Judged], names: Mappin
         "log": facts.log.error,
         "lake": facts.lake.error or facts.tables.error,
     }
-    levels = {"capture": _capture_level(facts)}
+    levels, is_log_silent = {"capture": _capture_level(facts)}, states["log"].state is State.SILENT
     new = [_describe_new()] if states["capture"].state is State.NEW else []
     return new + [
         Finding(
@@ -45,7 +47,8 @@ def find_part_problems(facts: Facts, states: Mapping[str, Judged], names: Mappin
             _HEADLINES.get(states[part].state, "{} is not well").format(names[part]),
             since=states[part].since,
         )
-        for part, error in sorted(errors.items(), key=lambda item: states[item[0]].state is not State.SILENT)
+        # the capture behind a log that does not answer, which is why
+        for part, error in sorted(errors.items(), key=lambda item: is_log_silent and item[0] in AFTER_LOG)
         if error is not None and states[part].state is not State.NEW
     ]
 

@@ -19,6 +19,8 @@ from cdc.run.status.things import CopyStatus, State, to_time
 
 BROKEN: Final = frozenset({State.SILENT, State.FAILED, State.STILL, State.STOPPED, State.PAUSED})
 """States of a part that may be the cause of what stands behind it."""
+CAPTURE, LOG = 1, 2
+"""Their places in the path."""
 BEHIND_SECONDS: Final = 10.0
 """A follower is behind from twice the goal on: one slow batch makes no state."""
 
@@ -187,6 +189,8 @@ def describe_copy(report: CopyReport) -> CopyStatus:
 
 
 def find_cause(*path: Judged) -> int | None:
-    """The place of the step that keeps the others: a server that does not answer, else the first that is broken."""
-    silent = [place for place, step in enumerate(path) if step.state is State.SILENT]
-    return next(iter([*silent, *(place for place, step in enumerate(path) if step.is_broken)]), None)
+    """The place of the step that keeps the others: the first that is broken. A connector fails, too, when the log
+    behind it does not answer: then it is that one."""
+    first = next((place for place, step in enumerate(path) if step.is_broken), None)
+    is_log_silent = len(path) > LOG and path[LOG].state is State.SILENT
+    return LOG if first == CAPTURE and is_log_silent else first
