@@ -8,7 +8,7 @@ from collections.abc import Sequence
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 # cheap: each verb imports its engine in its own body
-from cdc.cli import app, configuration, dead_letters, doctor, pipeline, recapture, status, types, views, wait
+from cdc.cli import app, configuration, dead_letters, doctor, pipeline, recapture, status, top, types, views, wait
 from cdc.cli import services as parts
 from cdc.cli.everyday import control, errors, logs, plan, tables, teardown, trace
 from cdc.demo import verbs as demo_verbs
@@ -27,6 +27,7 @@ VERBS: tuple[app.Register, ...] = (
     teardown.register,
     trace.register,
     logs.register,
+    top.register,
     views.register,
     wait.register,
     dead_letters.register,

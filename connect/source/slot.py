@@ -5,7 +5,7 @@ A snapshot made with a slot shows exactly the commits up to the slot's consisten
 invisible transaction came before a visible one in the log.
 """
 
-import selectors
+import select
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -161,21 +161,17 @@ def _create(connection: Connection, source: SourceSettings, slot: str, *, tempor
 
 def _wait_for_answer(pgconn: PGconn, seconds: float) -> bool:
     deadline = Deadline(seconds)
+    waiting = select.poll()
+    # not select(): a process with many open files has descriptors above its limit
+    waiting.register(pgconn.socket, select.POLLIN)
     while pgconn.is_busy():
         if deadline.is_past:
             return False
-        _wait_readable(pgconn.socket, deadline.seconds_left)
+        waiting.poll(1000 * deadline.seconds_left)
         # a lost connection ends the wait as well: the result has the error
         with suppress(psycopg.OperationalError):
             pgconn.consume_input()
     return True
-
-
-def _wait_readable(socket: int, seconds: float) -> None:
-    # by the system's best: `select` takes no descriptor above 1,023, which a program with many files reaches
-    with selectors.DefaultSelector() as selector:
-        selector.register(socket, selectors.EVENT_READ)
-        selector.select(seconds)
 
 
 def _blockers(source: SourceSettings) -> str:

@@ -1,6 +1,7 @@
 """The connection of librdkafka's clients to the cluster, and the translation of their errors."""
 
 import logging
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
@@ -43,6 +44,7 @@ _TRANSIENT: Final = {
 """Error codes during elections and restarts of brokers (the protocol's error codes, "Retriable")."""
 OFFSET_LOST: Final = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
 """Error codes for an offset that a topic no longer has, or does not have yet."""
+_OF_ONE_TRY: Final = re.compile(r" \(after \d+ms in state \w+(, \d+ identical error\(s\) suppressed)?\)$")
 _SETTINGS: Final = {KafkaError._INVALID_ARG, KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._FS}
 """Error codes that do not pass by waiting: a wrong password, certificate or option."""
 
@@ -116,7 +118,9 @@ class Connection:
         cause = self._told or error
         if {code, cause.code()} & _SETTINGS:
             return PreconditionError(f"{where} cannot be used: {cause.str()}", "correct the log block of cdc.yaml")
-        return UnreachableError(f"{where} does not answer: {cause.str()}", "check log.bootstrap; is it running?")
+        # how long the try took, and how many were alike, differs each time: one trouble is to have one text
+        text = _OF_ONE_TRY.sub("", cause.str())
+        return UnreachableError(f"{where} does not answer: {text}", "check log.bootstrap; is it running?")
 
     def ask(self, question: Callable[[], Answer]) -> Answer:
         """Send a request; repeat it for up to REQUEST_SECONDS after retriable errors.

@@ -20,7 +20,7 @@ from cdc.postgres.session import open_session
 from cdc.run.doctor.check import registered_checks
 from cdc.run.doctor.parts import AskedParts
 from cdc.run.doctor.runner import examine
-from cdc.run.status.row_counts import count_source_rows
+from cdc.run.status.asking.row_counts import count_source_rows
 from cdc.snapshots.shared_snapshot import files, hold_snapshot
 from tests.support.parts.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until

@@ -1,0 +1,135 @@
+"""What a process alone knows of its streams, copies and verifications, as small files for whoever shows the state.
+
+A report is replaced in one step, so a reader sees the old one or the new one; nobody waits for a lock. It is as old as
+its `at` says: who reads it decides how long it holds.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from cdc.progress import Advance
+from cdc.run.pipeline import Pipeline
+from cdc.run.status.things import Verification
+
+T = TypeVar("T")
+EVERY_SECONDS: Final = 1.0
+"""The least pause between two writes of a report."""
+HOLDS_SECONDS: Final = 15.0
+"""How long a report holds: five intervals of two seconds, and five seconds."""
+FRESHNESS_BOUNDS: Final = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+"""Seconds: the bounds of the histogram of freshness."""
+COPIES: Final = ".copies"
+VERIFICATIONS: Final = ".verifications"
+
+
+class StreamReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a follower's stream tells of itself. Totals count since `began_at`; times are seconds since 1970.
+
+    `freshness`: seconds from a commit in the source until the follower had it, of the last minutes; `buckets`: how
+    many of all `commits` were as fresh as each of FRESHNESS_BOUNDS. `batch_seconds`, `batch_changes`: of the newest
+    batches; `stages`: seconds of all batches.
+    """
+
+    at: float
+    began_at: float
+    pid: int
+    batches: int = 0
+    changes: int = 0
+    retries: int = 0
+    commits: int = 0
+    freshness: Sequence[float] = ()
+    freshness_sum: float = 0.0
+    buckets: Mapping[str, int] = {}
+    batch_seconds: Sequence[float] = ()
+    batch_changes: Sequence[int] = ()
+    stages: Mapping[str, float] = {}
+
+
+class CopyReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A copy of one table under way."""
+
+    at: float
+    began_at: float
+    phase: str = "rows"
+    done_rows: int = 0
+    all_rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """The reports of one pipeline, as files of a folder."""
+
+    folder: Path
+
+    def write(self, name: str, report: object) -> None:
+        """Put a report in the place of the last one; a full disk is no reason to stop."""
+        path = self.folder / f"{name}.json"
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            fresh = path.with_suffix(".new")
+            fresh.write_bytes(msgspec.json.encode(report))
+            fresh.replace(path)
+
+    def remove(self, name: str) -> None:
+        with suppress(OSError):
+            (self.folder / f"{name}.json").unlink()
+
+    def read(self, name: str, kind: type[T]) -> T | None:
+        """The report; None without one, or for one that is not whole."""
+        with suppress(OSError, msgspec.DecodeError):
+            return msgspec.json.decode((self.folder / f"{name}.json").read_bytes(), type=kind)
+        return None
+
+    def read_stream(self, follower: str) -> StreamReport | None:
+        return self.read(follower, StreamReport)
+
+    def read_copies(self) -> Mapping[str, CopyReport]:
+        """The copies that were told of last, by table: they hold as long as somebody holds the lease of copies."""
+        return self.read(COPIES, dict[str, CopyReport]) or {}
+
+    def read_verifications(self) -> Mapping[str, Verification]:
+        """The newest verification of each follower."""
+        return self.read(VERIFICATIONS, dict[str, Verification]) or {}
+
+    def add_verifications(self, found: Mapping[str, Verification]) -> None:
+        self.write(VERIFICATIONS, {**self.read_verifications(), **found})
+
+
+def open_reports(pipeline: Pipeline) -> Reports:
+    """The reports of this pipeline's processes on this machine."""
+    return Reports(pipeline.state / "reports" / pipeline.name)
+
+
+@contextmanager
+def report_copy(
+    reports: Reports, table: str, all_rows: int | None, advance: Advance, clock: Callable[[], float] = time.time
+) -> Iterator[Advance]:
+    """Tell of a copy as long as the context lasts; gives `advance`, which tells of each further number of rows, too."""
+    began, done, told = clock(), 0, float("-inf")
+    lock = threading.Lock()
+
+    def tell(rows: int) -> None:
+        nonlocal done, told
+        with lock:
+            done += rows
+            if (now := clock()) - told >= EVERY_SECONDS:
+                told = now
+                copy = CopyReport(at=now, began_at=began, done_rows=done, all_rows=all_rows)
+                reports.write(COPIES, {table: copy})
+
+    def advance_both(rows: int) -> None:
+        advance(rows)
+        tell(rows)
+
+    tell(0)
+    try:
+        yield advance_both
+    finally:
+        reports.remove(COPIES)

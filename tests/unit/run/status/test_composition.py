@@ -1,0 +1,117 @@
+"""A document from facts: what was not renewed is not known, and every thing says when it was checked."""
+
+from pathlib import Path
+
+import pytest
+
+from cdc.columns.netting.ends import to_columns
+from cdc.config.file import load
+from cdc.config.init import TemplateValues, template
+from cdc.config.settings import PipelineSettings
+from cdc.connect.capture.connector_state import ConnectorState
+from cdc.connect.source.slot import SlotState
+from cdc.connect.source.slot_health import OldestTransaction, SourceLook
+from cdc.core.errors import UnreachableError
+from cdc.core.position import Lsn, Position
+from cdc.core.table import TableName
+from cdc.core.table_state import Followed
+from cdc.core.transaction import TransactionEnd
+from cdc.run.status.asking.facts import CaptureLook, Facts, FollowerLook, LogLook, TablesLook
+from cdc.run.status.asking.questions import NOTHING, LastAnswer
+from cdc.run.status.document import Document
+from cdc.run.status.judging.composition import Composition
+from cdc.run.status.judging.measures import Measures
+from cdc.run.status.judging.rates import Past
+from cdc.run.status.things import Level, State, to_time
+
+NOW = 1_700_000_000.0
+NAME = "public.orders"
+END = TransactionEnd(9, 4, Lsn(900), round(1000 * (NOW - 30)), {NAME: 40})
+SLOT = SlotState("cdc_shop", True, "reserved", Lsn(880), Lsn(500), 400, 77)
+SOURCE = SourceLook(NOW, Lsn(1000), "17.4", SLOT, 4096, 3000, oldest=OldestTransaction(41822, "me", NOW - 7200))
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> PipelineSettings:
+    (tmp_path / "cdc.yaml").write_text(template(TemplateValues(password="p")))
+    return load(tmp_path / "cdc.yaml")
+
+
+def answered(value: object, age: float = 1.0) -> LastAnswer[object]:
+    return LastAnswer(value, checked_at=NOW - age, holds_seconds=15.0)
+
+
+def facts(*, offset: int = 9, age: float = 1.0, newest_age: float = 4.0, **others: object) -> Facts:
+    look = TablesLook([TableName.parse(NAME)], {NAME: Followed()}, {NAME: ["lake", "search", "latest"]})
+    newest = LogLook(to_columns([END]), Position(9, Lsn(900), 4), NOW - newest_age, {NAME: NOW - 30})
+    at = FollowerLook(Position(offset, Lsn(100 * offset), 4))
+    made: dict[str, object] = {
+        "source": answered(SOURCE, age),
+        "capture": answered(CaptureLook(ConnectorState("cdc-shop", "RUNNING", ("RUNNING",))), age),
+        "log": answered(newest, age),
+        "lake": answered(at, age),
+        "tables": answered(look, age),
+        "fed": {"search": answered(at, age), "latest": answered(at, age)},
+        **others,
+    }
+    return Facts(NOW, **made)  # type: ignore[arg-type]
+
+
+def compose(settings: PipelineSettings, found: Facts) -> Document:
+    return Composition(settings, found, Measures(settings, found, Past()), {}, 2.0).compose(None, 2, 5)
+
+
+def test_all_is_current_with_numbers_and_ages(settings: PipelineSettings) -> None:
+    made = compose(settings, facts())
+    assert (made.verdict.level, made.verdict.title) == (Level.OK, "Everything is current")
+    assert {part.checked_at for part in made.parts.values()} == {to_time(NOW - 1)}
+    assert made.log_age_seconds == 4.0
+    table = made.tables[NAME]
+    assert (table.state, table.changes_per_minute, table.changed_at) == (State.FOLLOWED, 40.0, to_time(NOW - 30))
+    slot = made.slot
+    assert slot is not None
+    assert (slot.unconfirmed_bytes, slot.safe_bytes, slot.held_by) == (120, 3000, "pid 41822 (me), open for 2 h 0 min")
+
+
+def test_a_lag_is_a_time_and_a_trend(settings: PipelineSettings) -> None:
+    made = compose(settings, facts(offset=8))
+    lake = made.followers["lake"]
+    assert (lake.state, lake.word, lake.behind_seconds, lake.changes_waiting) == (
+        State.BEHIND,
+        "behind by 30 s",
+        30.0,
+        40,
+    )
+    # those that have all of the lake wait for it, and are no problem of their own
+    assert made.followers["search"].state is State.WAITS
+    assert list(made.problems) == ["follower.behind:lake"]
+    assert (made.verdict.level, made.exit_code) == (Level.TODAY, 0)
+
+
+def test_what_was_not_renewed_is_not_known_and_not_well(settings: PipelineSettings) -> None:
+    made = compose(settings, facts(age=40.0))
+    assert {part.state for part in made.parts.values()} == {State.UNKNOWN}
+    assert {follower.state for follower in made.followers.values()} == {State.UNKNOWN}
+    assert made.tables[NAME].state is State.UNKNOWN
+    assert made.parts["log"].word == "not known; last looked 40 s ago"
+    assert made.verdict.level is Level.UNKNOWN
+    nothing = Facts(NOW, fed={"search": NOTHING, "latest": NOTHING})
+    assert compose(settings, nothing).verdict.level is Level.UNKNOWN
+
+
+def test_a_silent_source_keeps_the_last_known_numbers(settings: PipelineSettings) -> None:
+    silent = LastAnswer(SOURCE, UnreachableError("Postgres does not answer", "start it"), NOW - 90, NOW)
+    made = compose(settings, facts(source=silent))
+    source = made.parts["source"]
+    assert (source.state, source.since, source.is_cause) == (State.SILENT, to_time(NOW - 90), True)
+    assert {fact.name: fact.value for fact in source.facts}["version"] == "17.4"
+    assert made.followers["lake"].behind_seconds is None
+    assert [problem.what for problem in made.problems.values()] == ["Postgres shop does not answer"]
+    assert made.exit_code == 4
+
+
+def test_a_quiet_source_is_no_standstill(settings: PipelineSettings) -> None:
+    quiet = compose(settings, facts(newest_age=20.0))
+    assert (quiet.parts["log"].state, quiet.verdict.level) == (State.OK, Level.OK)
+    still = compose(settings, facts(newest_age=1440.0))
+    assert (still.parts["log"].word, still.followers["lake"].state) == ("waits for capture", State.WAITS)

@@ -1,0 +1,114 @@
+"""The verdict: one sentence, by the most urgent; and the order of what needs somebody."""
+
+import pytest
+
+from cdc.core.errors import HistoryLostError, PreconditionError
+from cdc.run.status.asking.facts import Finding
+from cdc.run.status.document import StatusProblem
+from cdc.run.status.judging.problem_list import find_differences, find_slot_problems, list_problems
+from cdc.run.status.judging.verdict import reach_verdict
+from cdc.run.status.things import (
+    CopyStatus,
+    FollowerStatus,
+    Level,
+    Part,
+    Slot,
+    State,
+    TableStatus,
+    Verification,
+    to_time,
+)
+
+LAKE = FollowerStatus(order=1, kind="delta", what="", state=State.OK, word="current", p50_seconds=1.44)
+FOLLOWED = {f"public.t{n}": TableStatus() for n in range(3)}
+
+
+def parts(**states: State) -> dict[str, Part]:
+    names = ("source", "capture", "log", "lake")
+    made = {name: states.get(name, State.OK) for name in names}
+    return {name: Part(order=1, kind="", name=name, state=state, word=state) for name, state in made.items()}
+
+
+def stopped(name: str, level: Level = Level.NOW) -> Finding:
+    return Finding(f"table.stopped:{name}", level, PreconditionError(f"{name}: why", "copy it"), f"{name} is stopped")
+
+
+def title(
+    *found: Finding,
+    slot: Slot | None = None,
+    tables: dict[str, TableStatus] = FOLLOWED,
+    followers: dict[str, FollowerStatus] | None = None,
+    **states: State,
+) -> tuple[Level, str]:
+    verdict = reach_verdict(list_problems(found, slot), parts(**states), followers or {"lake": LAKE}, tables)
+    return verdict.level, verdict.title
+
+
+KNOW = Finding("letters.held:public.t1", Level.KNOW, PreconditionError("2 keys of public.t1 are held"))
+STILL = Finding(
+    "part.still:capture", Level.NOW, PreconditionError("why", "`cdc bootstrap`"), "The capture stands still"
+)
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        ((), (Level.OK, "Everything is current")),
+        ((KNOW,), (Level.KNOW, "Everything is current; to know: 2 keys of public.t1 are held")),
+        ((KNOW, stopped("public.t1")), (Level.NOW, "public.t1 is stopped")),
+        ((stopped("public.t1", Level.TODAY), STILL), (Level.NOW, "The capture stands still, and public.t1 is stopped")),
+        ((stopped("a.b"), STILL), (Level.NOW, "a.b is stopped, and the capture stands still")),
+        (tuple(map(stopped, FOLLOWED)), (Level.NOW, "3 of 3 tables are stopped")),
+    ],
+)
+def test_the_most_urgent_is_said(found: tuple[Finding, ...], told: tuple[Level, str]) -> None:
+    assert title(*found) == told
+
+
+def test_nothing_is_called_well_that_nobody_knows() -> None:
+    assert title(log=State.UNKNOWN) == (Level.UNKNOWN, "Not known: log")
+    assert title(capture=State.NEW, lake=State.NEW)[0] is Level.NEW
+
+
+def test_a_copy_is_told_with_its_time() -> None:
+    copy = CopyStatus(phase="rows", done_rows=430, all_rows=1000, seconds_left=4800.0)
+    copying = TableStatus(state=State.COPYING, copy=copy)
+    assert title(tables={**FOLLOWED, "public.new": copying}) == (
+        Level.BUSY,
+        "Everything is current; copying 1 table",
+    )
+    assert title(tables={"a": copying, "b": copying}) == (Level.BUSY, "Copying 2 tables: about 43 %, 80 min left")
+
+
+@pytest.mark.parametrize(("seconds", "level"), [(1700, Level.NOW), (10_944, Level.TODAY), (90_000, None), (None, None)])
+def test_time_until_the_slot_is_full_decides_how_urgent_it_is(seconds: int | None, level: Level | None) -> None:
+    full_at = to_time(1_700_000_000) if seconds else None
+    slot = Slot(name="s", state=State.BEHIND, word="filling", full_in_seconds=seconds, full_at=full_at, held_by="pid 7")
+    found = list_problems(find_slot_problems(slot, None), slot)
+    assert [problem.level for problem in found.values()] == ([level] if level else [])
+    for problem in found.values():
+        assert (problem.deadline, problem.exit_code) == (full_at, 0)
+        assert problem.what == "The slot is full in {left}"
+    lost = list_problems(find_slot_problems(slot, HistoryLostError("slot s is lost", "`cdc recapture` does it")), slot)
+    assert [(p.level, p.exit_code, p.command) for p in lost.values()] == [(Level.NOW, 7, "cdc recapture")]
+
+
+def test_a_follower_that_differed_is_told_until_it_was_equal() -> None:
+    at = to_time(1_700_000_000)
+    kept = {
+        "lake": Verification(at=at, verdict="equal"),
+        "search": Verification(at=at, verdict="different", differences=2, lsn="0/7"),
+    }
+    [problem] = list_problems(find_differences(kept), None).values()
+    assert (problem.level, problem.since, problem.command, problem.exit_code) == (Level.NOW, at, "cdc verify", 0)
+    assert problem.why == "search differed from the source in 2 tables, at 0/7"
+
+
+def test_one_error_of_several_questions_is_one_problem() -> None:
+    down = PreconditionError("Postgres refuses", "ALTER ROLE me LOGIN")
+    found = list_problems([Finding("part.failed:source", Level.NOW, down), Finding("x", Level.NOW, down), KNOW], None)
+    assert list(found) == ["part.failed:source", "letters.held:public.t1"]
+    first: StatusProblem = found["part.failed:source"]
+    assert (first.order, first.command, first.language) == (1, "ALTER ROLE me LOGIN", "sql")
+    assert (first.subject.kind, first.subject.name) == ("part", "source")
+    assert str(first) == "Postgres refuses → ALTER ROLE me LOGIN"
