@@ -29,6 +29,9 @@ PIPELINE_NAME = r"^[a-z][a-z0-9_]{0,39}$"
 VIEWS = "views"
 """The name under which `cdc follow` keeps the views up; no follower has it."""
 FOLLOWER_NAME = r"^[a-z][a-z0-9_-]{0,39}$"
+CAPTURE = "capture"
+"""The name of the capture beside the followers, as `cdc pause` takes it; no follower has it."""
+_TAKEN_NAMES = {VIEWS: "is the name of the views' own stream", CAPTURE: "is the name of the capture"}
 
 
 class PipelineBlock(Settings):
@@ -211,7 +214,7 @@ def _follower_findings(followers: dict[str, FollowerSettings]) -> list[Finding]:
     if not delta:
         findings.append(((), "one of kind delta is needed: the others are fed from it"))
     findings += [((name,), f"a second one of kind delta, besides '{delta[0]}'") for name in delta[1:]]
-    findings += [((VIEWS,), "is the name of the views' own stream") for name in followers if name == VIEWS]
+    findings += [((name,), _TAKEN_NAMES[name]) for name in followers if name in _TAKEN_NAMES]
     return findings + [((name,), f"writes where '{other}' writes") for name, other in _clashes(followers)]
 
 

@@ -3,6 +3,7 @@
 CdcError (3)
 ├── ConfigurationError (2)
 ├── PreconditionError (3)
+│   ├── PausedError
 │   ├── TableStoppedError
 │   │   └── CopyLostError
 │   └── ViewStoppedError
@@ -80,6 +81,10 @@ class ConfigurationError(CdcError):
 
 class PreconditionError(CdcError):
     """A server or a table exists, but is not in the state that the pipeline needs."""
+
+
+class PausedError(PreconditionError):
+    """Somebody has paused the capture or a follower; it goes on when it is resumed."""
 
 
 class TableStoppedError(PreconditionError):

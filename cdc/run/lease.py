@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from filelock import FileLock, Timeout
 
-from cdc.core.errors import CdcError, HistoryLostError, PreconditionError, RefusedError, UnreachableError
+from cdc.core.errors import CdcError, HistoryLostError, PausedError, PreconditionError, RefusedError, UnreachableError
 
 COPIES: Final = ".copies"
 """The lease of whoever copies tables. No follower can have this name (`FOLLOWER_NAME`)."""
 LOOK_SECONDS = 0.5
 """Longer than `Leases.is_held` holds a lease."""
-_KINDS: tuple[type[CdcError], ...] = (UnreachableError, HistoryLostError, RefusedError, PreconditionError)
+_KINDS: tuple[type[CdcError], ...] = (UnreachableError, HistoryLostError, RefusedError, PausedError, PreconditionError)
 """The types that a noted problem is read back as."""
 
 

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
     from cdc.connect.capture.connect_client import ConnectClient
+    from cdc.core.errors import PausedError
     from cdc.log.clients.reader import Reader
     from cdc.run.lease import Leases
+    from cdc.run.requests import Requests
 
 StartSpark = Callable[[], SparkSession]
 """Starts the Spark of a verb; called once, after all checks without it."""
@@ -67,6 +69,16 @@ class Pipeline:
         from cdc.run.lease import Leases
 
         return Leases(self.state / "leases" / self.name)
+
+    @property
+    def requests(self) -> "Requests":
+        from cdc.run.requests import Requests
+
+        return Requests(self.state / "requests" / self.name)
+
+    def find_pause(self, follower: str) -> "PausedError | None":
+        """The pause that keeps a follower from going on: its own, or that of the lake, which feeds it."""
+        return self.requests.read_pause(follower) or self.requests.read_pause(self.lake_name)
 
     @property
     def lake_name(self) -> str:

@@ -31,6 +31,21 @@ class StopEvent(threading.Event):
         return self.is_set()
 
 
+class StreamEnd(StopEvent):
+    """The end of a stream, which also counts as set while `asks` says that it is to end for a while only."""
+
+    def __init__(self, everybody: threading.Event, asks: Callable[[], bool]) -> None:
+        super().__init__(everybody)
+        self._asks = asks
+
+    @property
+    def is_for_good(self) -> bool:
+        return super().is_set()
+
+    def is_set(self) -> bool:
+        return self.is_for_good or self._asks()
+
+
 @contextmanager
 def stop_on_signals(stopping: threading.Event, say: Callable[[str], None]) -> Iterator[None]:
     """Set `stopping` at the first Ctrl-C or SIGTERM, so that the current batch ends; the second one ends at once."""

@@ -108,6 +108,10 @@ class ConnectClient:
         found: ConnectorStatus | None = self._find(f"/connectors/{name}/status", kind=ConnectorStatus)
         return found
 
+    def pause(self, name: str) -> None:
+        """Let its tasks rest, with their session on the source; returns before they do."""
+        self._call("PUT", f"/connectors/{name}/pause")
+
     def resume(self, name: str) -> None:
         """Let a connector run that was paused or stopped; one that runs goes on."""
         self._call("PUT", f"/connectors/{name}/resume")

@@ -53,6 +53,27 @@ def restart(client: ConnectClient, name: str, *, whole: bool = False) -> None:
     wait_until(lambda: failure(client, name) is None, RESTART_SECONDS)
 
 
+def pause(client: ConnectClient, name: str) -> None:
+    """Let the connector rest, with its session on the source. Raises PreconditionError when it does not."""
+    client.pause(name)
+    # a failed task stays failed
+    if not wait_until(lambda: look_up(client, name).rests, STOP_SECONDS):
+        raise PreconditionError(f"connector {name} does not pause", "see Kafka Connect's log")
+
+
+def resume(client: ConnectClient, name: str) -> None:
+    """Let a connector go on that was paused or stopped, and wait for its task, which may fail."""
+    # the call returns before the connector resumes
+    client.resume(name)
+    await_running(client, name)
+
+
+def await_running(client: ConnectClient, name: str) -> None:
+    """Wait until the connector and its task run, or have failed. Raises PreconditionError when they do neither."""
+    if not wait_until(lambda: (found := look_up(client, name)).is_running or found.failure is not None, STOP_SECONDS):
+        raise PreconditionError(f"{look_up(client, name)}, and does not run", "see Kafka Connect's log")
+
+
 def halt(client: ConnectClient, name: str) -> None:
     """Stop the connector, if it exists, and wait for its tasks. Raises PreconditionError when it does not stop."""
     if look_up(client, name).state is not None:

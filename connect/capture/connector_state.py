@@ -11,6 +11,7 @@ from cdc.core.error_text import pick_root_cause
 class RunState(StrEnum):
     """The states that matter to us, of those that Connect has (`AbstractStatus.State`)."""
 
+    RUNNING = "RUNNING"
     PAUSED = "PAUSED"
     STOPPED = "STOPPED"
     FAILED = "FAILED"
@@ -37,6 +38,16 @@ class ConnectorState:
     def idle(self) -> str | None:
         """PAUSED or STOPPED if the connector or one of its tasks is; else None."""
         return next((state for state in (self.state, *self.tasks) if state in _IDLE), None)
+
+    @property
+    def is_running(self) -> bool:
+        """Do the connector and its task run?"""
+        return bool(self.tasks) and all(state == RunState.RUNNING for state in (self.state, *self.tasks))
+
+    @property
+    def rests(self) -> bool:
+        """Is the connector PAUSED or STOPPED, and does no task of it run any more?"""
+        return self.idle is not None and RunState.RUNNING not in (self.state, *self.tasks)
 
     def __str__(self) -> str:
         if self.state is None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
+from cdc.config.settings import CAPTURE
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.capture.connector_state import look_up
 from cdc.connect.source import connection as source
@@ -18,6 +19,8 @@ from cdc.log.clients.reader import Reader
 from cdc.log.clients.topics import Admin
 from cdc.log.names import change_topic, message_topic, transaction_topic
 from cdc.log.transaction_topic import last_end
+from cdc.run.control import control
+from cdc.run.control.question import ControlVerb
 from cdc.run.health import patience
 from cdc.run.verify.verify import verify as run_verify
 from tests.support.cdc_inprocess import Following, bootstrap, catch_up, following, lend, problems, verify
@@ -182,11 +185,11 @@ def act(pipeline: Pipeline, what: str) -> None:
 @pytest.mark.parametrize(
     ("what", "told"),
     [
-        pytest.param("STOPPED", "connector {name} is STOPPED: .* → `cdc bootstrap` resumes it", id="stopped"),
+        pytest.param("STOPPED", "connector {name} is STOPPED: .* → `cdc resume capture` lets it go on", id="stopped"),
         pytest.param(
             "deleted", "Kafka Connect has no connector {name}: .* → `cdc bootstrap` makes it again", id="deleted"
         ),
-        further("paused", "PAUSED", "connector {name} is PAUSED: .* → `cdc bootstrap` resumes it"),
+        further("paused", "PAUSED", "connector {name} is PAUSED: .* → `cdc resume capture` lets it go on"),
     ],
 )
 def test_paused_or_deleted_connector_is_reported(pipeline: Pipeline, spark: SparkSession, what: str, told: str) -> None:
@@ -208,7 +211,10 @@ def test_paused_or_deleted_connector_is_reported(pipeline: Pipeline, spark: Spar
     assert told.partition(":")[0].format(name=pipeline.settings.connect.connector) in problem
     with following(pipeline, spark) as running:
         running.wait_for("capture: ")
-        bootstrap(pipeline, spark)
+        if what == "deleted":
+            bootstrap(pipeline, spark)
+        else:
+            control.act(pipeline.opened(), ControlVerb.RESUME, CAPTURE, "a test")
         running.wait_for("capture: runs again")
         assert verify(pipeline, spark).is_equal
     assert not problems(pipeline)

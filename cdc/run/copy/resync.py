@@ -10,7 +10,10 @@ from dataclasses import dataclass, replace
 import psycopg
 from psycopg import Connection
 
+from cdc.config.settings import CAPTURE
 from cdc.connect.capture import connector, topics
+from cdc.connect.capture.connect_client import ConnectClient
+from cdc.connect.capture.connector_state import look_up
 from cdc.connect.source import connection as source
 from cdc.connect.source import heartbeat, publication, schema_history
 from cdc.core.errors import CdcError
@@ -56,6 +59,9 @@ def resync_tables(
         wanted = _sort_names(pipeline, connection, follower, names)
         if not wanted.to_copy:
             return ResyncResult(wanted.done, wanted.obsolete, None)
+        # a copy starts the connector, which somebody wants to rest
+        if (pause := pipeline.requests.read_pause(CAPTURE)) and _rests(pipeline, client):
+            return ResyncResult(wanted.done, wanted.obsolete, pause)
         # the connector goes on with these, whether the new tables are accepted or not
         others = sorted({*list_followed(pipeline)} - {*wanted.to_copy})
         registered = check_source(pipeline, connection)
@@ -65,6 +71,10 @@ def resync_tables(
     for line in tried.lines:
         say(line)
     return ResyncResult(wanted.done | tried.copied, wanted.obsolete, tried.failure)
+
+
+def _rests(pipeline: Pipeline, client: ConnectClient) -> bool:
+    return look_up(client, pipeline.settings.connect.connector).idle is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from psycopg import Connection
 
+from cdc.config.settings import CAPTURE
 from cdc.connect.capture import connector, debezium_properties
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.source import catalog, slot
@@ -197,6 +198,8 @@ def start_capture(context: CopyContext, *, anew: bool = False) -> None:
     if anew:
         connector.start_anew(context.client, s.connect.connector, config)
     done = "started" if anew else connector.start(context.client, s.connect.connector, config)
+    # started, it is paused no more, whoever had paused it
+    context.pipeline.requests.resume(CAPTURE)
     if done:
         context.say(f"connector {s.connect.connector} {done}")
     if done := wait_until_captured(context.pipeline, context.connection):

@@ -1,7 +1,7 @@
 """`cdc follow`: one stream per follower, in one Spark application, until it is told to stop."""
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -75,7 +75,9 @@ def follow(
             held.enter_context(run_resyncs(resyncs, streams.resync, say))
         held.enter_context(stop_on_signals(stopping, say))
         streams.take_over(names)
-        failures = _run_streams(streams, names, partial(_find_fatal, monitor, leases.values()), stopping)
+        failures = _run_streams(
+            streams, names, partial(_find_fatal, pipeline, monitor, leases, is_awaited=until_caught_up), stopping
+        )
     _raise_first(failures)
     if until_caught_up:
         pipeline.look_again()
@@ -105,6 +107,11 @@ def _raise_first(failures: Sequence[CdcError | None]) -> None:
         raise failure
 
 
+def _find_pause(pipeline: Pipeline, names: Iterable[str]) -> CdcError | None:
+    """The pause of one of these followers, or of the lake, which feeds them: none of them would ever catch up."""
+    return next(filter(None, map(pipeline.find_pause, names)), None)
+
+
 def _find_incomplete(pipeline: Pipeline, names: Sequence[str]) -> CdcError | None:
     """The tables and keys that have not caught up, and will not without help."""
     lake, fed = pipeline.lake_follower, pipeline.fed
@@ -118,10 +125,13 @@ def _find_incomplete(pipeline: Pipeline, names: Sequence[str]) -> CdcError | Non
     return IncompleteError(incomplete) if incomplete else None
 
 
-def _find_fatal(monitor: CaptureMonitor, leases: Iterable[Lease]) -> CdcError | None:
-    """Find a reason to end the process: a lost lease, an ended Java, or a capture that will not go on."""
-    lost = next(filter(None, (lease.describe_loss() for lease in leases)), None)
-    return lost or check_spark() or monitor.find_fatal()
+def _find_fatal(
+    pipeline: Pipeline, monitor: CaptureMonitor, leases: Mapping[str, Lease], *, is_awaited: bool
+) -> CdcError | None:
+    """Find a reason to end the process: a lost lease, an ended Java, or a pause or capture that ends all waiting."""
+    lost = next(filter(None, (lease.describe_loss() for lease in leases.values())), None)
+    pause = _find_pause(pipeline, leases) if is_awaited else None
+    return lost or check_spark() or pause or monitor.find_fatal()
 
 
 def _wait_for_streams(
@@ -177,6 +187,7 @@ def mark_source_end(pipeline: Pipeline) -> Lsn:
 def _check_lake(pipeline: Pipeline, names: Sequence[str], *, until_caught_up: bool) -> None:
     check_log(pipeline)
     if until_caught_up:
+        _raise_first([_find_pause(pipeline, names)])
         _check_lake_followed(pipeline, names)
 
 

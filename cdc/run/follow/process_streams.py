@@ -35,7 +35,7 @@ from cdc.run.kept_views import open_keeper
 from cdc.run.lease import Lease
 from cdc.run.pipeline import Pipeline
 from cdc.run.scratch import open_scratch
-from cdc.run.shutdown import StopEvent
+from cdc.run.shutdown import POLL_SECONDS, StreamEnd
 from cdc.run.spark.errors import SparkEndedError
 from cdc.run.tables.resume_check import require_position
 from cdc.sinks.lake.feed.change_cache import ChangeCache
@@ -108,7 +108,10 @@ class ProcessStreams:
 
     def run(self, name: str) -> CdcError | None:
         """Run one follower's stream until it ends; returns its failure. One that ends the process sets `stopping`."""
-        done, reporter = StopEvent(self._stopping), self._reporter(name)
+        requests = self._pipeline.requests
+        done, reporter = StreamEnd(self._stopping, partial(requests.ends_stream, name)), self._reporter(name)
+        # a start is what an older request asks for
+        requests.take_restart(name)
         # what has ended the stream before, if anything has, is over as far as is known
         self._context.leases[name].write_note(None)
         is_lake = name == self._lake
@@ -117,7 +120,10 @@ class ProcessStreams:
         waits = None if is_lake or self._context.target is not None else reporter
         with ExitStack() as held:
             start = self._starter(name, done, reporter, held)
-            failure = StreamRunner(name, start, done, self._say, waits).run()
+            runner = StreamRunner(name, start, done, self._say, waits)
+            failure = runner.run()
+            while failure is None and not done.is_for_good:
+                failure = self._keep_request(name, done) or runner.run()
         if failure:
             reporter.report(failure)
         else:
@@ -130,6 +136,24 @@ class ProcessStreams:
             self._stopping.set()
         return failure
 
+    def _keep_request(self, name: str, done: StreamEnd) -> CdcError | None:
+        """Wait as long as the follower is paused; returns the pause if somebody waits for the stream's target."""
+        requests, lease = self._pipeline.requests, self._context.leases[name]
+        if requests.wants_restart(name):
+            requests.take_restart(name)
+            self._say(f"{name}: starts again")
+        pause = requests.read_pause(name)
+        if pause is None or self._context.target is not None:
+            return pause
+        lease.write_note(pause)
+        self._say(str(pause))
+        while requests.is_paused(name) and not done.is_for_good:
+            self._stopping.wait(POLL_SECONDS)
+        if not done.is_for_good:
+            lease.write_note(None)
+            self._say(f"{name}: is resumed")
+        return None
+
     def _reporter(self, name: str) -> ProblemReporter:
         def tell(failure: CdcError | None) -> None:
             self._context.leases[name].write_note(failure)
@@ -138,7 +162,7 @@ class ProcessStreams:
 
         return ProblemReporter(tell)
 
-    def _starter(self, name: str, done: StopEvent, reporter: ProblemReporter, held: ExitStack) -> Callable[[], Stream]:
+    def _starter(self, name: str, done: StreamEnd, reporter: ProblemReporter, held: ExitStack) -> Callable[[], Stream]:
         if name == self._lake:
             return partial(self._lake_stream, done, held)
         hooks = FeedStreamHooks(partial(self._report_progress, name, done), reporter.clear)
@@ -168,7 +192,7 @@ class ProcessStreams:
 
         return start
 
-    def _lake_stream(self, done: StopEvent, held: ExitStack) -> SparkStream:
+    def _lake_stream(self, done: StreamEnd, held: ExitStack) -> SparkStream:
         pipeline, s = self._pipeline, self._pipeline.settings
         # closes the last try's parts in this order: maintenance, the follower whose tables it works on, the consumers
         held.close()
@@ -220,7 +244,7 @@ class ProcessStreams:
         computed = self._keeper.list_read_positions() if self._keeper else []
         return [*(position for position in positions if position is not None), *computed]
 
-    def _report_progress(self, name: str, done: StopEvent, progress: BatchProgress) -> bool:
+    def _report_progress(self, name: str, done: StreamEnd, progress: BatchProgress) -> bool:
         """Print the progress of a batch; returns whether its stream is to go on."""
         if progress.changes:
             self._say(f"{name}: {format_count(progress.changes, 'change')}, at {format_lsn(progress.position.lsn)}")

@@ -6,9 +6,10 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 
 from psycopg import Connection
 
+from cdc.config.settings import CAPTURE
 from cdc.connect.capture.connector_state import ConnectorState, look_up
 from cdc.connect.source.connection import read_clock
-from cdc.core.errors import CdcError, HistoryLostError, UnreachableError
+from cdc.core.errors import CdcError, HistoryLostError, PausedError, UnreachableError
 from cdc.run.health.continuity import check_slot
 from cdc.run.health.observation import CaptureObserver
 from cdc.run.health.patience import Patience
@@ -64,6 +65,9 @@ class CaptureHealth:
             self.silent = silent
             return self.judge(silent, patience)
         trouble = describe_trouble(self.connector)
+        if self.connector.failure is None and self.connector.idle is not None:
+            # of a pause by our own verb it is known since when, and whose it is
+            trouble = self._pipeline.requests.read_pause(CAPTURE) or trouble
         if trouble is None:
             self._sign = None
         if trouble is None or (self.is_idle and not self._has_lasted("idle", patience.idle)):
@@ -88,7 +92,8 @@ class CaptureHealth:
         now = 0.0
         otherwise = PASS_OVER if self._is_behind_start else MEND
         with suppress(CdcError), self._open_source(connection) as opened:
-            trouble = find_trouble(opened, self._pipeline.settings.source, state, otherwise) or trouble
+            if not isinstance(trouble, PausedError):
+                trouble = find_trouble(opened, self._pipeline.settings.source, state, otherwise) or trouble
             if state.failure is not None and not isinstance(trouble, HistoryLostError):
                 trouble = self._find_moved_slot(opened, trouble) or trouble
             if not self._is_behind_start:

@@ -39,7 +39,8 @@ def describe_trouble(state: ConnectorState) -> CdcError | None:
         )
     if state.idle is not None:
         return PreconditionError(
-            f"connector {state.name} is {state.idle}: somebody did that in Kafka Connect", "`cdc bootstrap` resumes it"
+            f"connector {state.name} is {state.idle}: somebody did that in Kafka Connect",
+            "`cdc resume capture` lets it go on",
         )
     return None
 

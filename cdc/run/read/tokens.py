@@ -74,7 +74,11 @@ def wait_for_token(
         if not wait_until(is_reached, seconds, POLL_SECONDS):
             at = read()
             stands = f"is at {format_lsn(at.lsn)}" if at else "has no position yet"
-            raise _too_late(f"{follower} {stands}, and has not shown {token} within {seconds:g} s")
+            what, pause = (
+                f"{follower} {stands}, and has not shown {token} within {seconds:g} s",
+                pipeline.find_pause(follower),
+            )
+            raise UnreachableError(f"{what}: {pause.what}", pause.remedy) if pause else _too_late(what)
         return _wait_for_tables(ShownTables(pipeline, follower, fed, tables), follower, read, wanted, deadline)
 
 

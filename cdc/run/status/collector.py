@@ -134,7 +134,10 @@ class StatusCollector:
         """Add the problems for which streams on this machine are waiting, and those that have ended them for good."""
         views = [VIEWS] if self._pipeline.settings.views else []
         for name in (*followers, *views):
-            if problem := self._pipeline.leases.read_problem(name):
+            if pause := self._pipeline.requests.read_pause(name):
+                self._add_problem(pause)
+                self._problem_of.setdefault(name, pause.what)
+            elif problem := self._pipeline.leases.read_problem(name):
                 self._add_stream_problem(name, problem, f"follower {name} does not go on")
             elif ended := self._pipeline.leases.read_end(name):
                 self._add_stream_problem(name, ended, f"follower {name} has stopped, and nobody follows it")

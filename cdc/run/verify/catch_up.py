@@ -119,12 +119,15 @@ def _has_reached(position: Position, behind: ChangesBehind) -> bool:
 
 
 def _check_followed(pipeline: Pipeline, name: str, read_position: ReadPosition, behind: ChangesBehind) -> None:
+    pause = pipeline.find_pause(name)
     # lease first: a `cdc follow` may catch up and end in between, and then the position is new enough
-    if pipeline.leases.is_held(name):
+    if pipeline.leases.is_held(name) and pause is None:
         return
     position = read_position()
     changes = behind.count(position).changes if position else None
     if changes != 0:
+        if pause:
+            raise pause
         what = "holds nothing yet" if changes is None else f"is {format_count(changes, 'change')} behind"
         raise PreconditionError(
             f"follower {name} {what}, and no `cdc follow` runs on this machine",

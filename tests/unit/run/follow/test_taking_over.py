@@ -1,6 +1,7 @@
 """A follow takes its followers over before it says that it follows them."""
 
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -8,7 +9,9 @@ import pytest
 
 from cdc.core.errors import CdcError, RefusedError, UnreachableError
 from cdc.run.follow.process_streams import FollowContext, ProcessStreams
+from cdc.run.requests import Requests
 
+NOWHERE = Path("/nowhere")
 TAKEN = RefusedError("another one has taken over")
 
 
@@ -32,12 +35,15 @@ class Lease:
     def write_note(self, problem: CdcError | None) -> None: ...
 
 
-def make_streams(heard: list[str], stopping: threading.Event, failure: CdcError | None) -> ProcessStreams:
+def make_streams(
+    heard: list[str], stopping: threading.Event, failure: CdcError | None, folder: Path = NOWHERE
+) -> ProcessStreams:
     pipeline: Any = SimpleNamespace(
         lake_name="lake",
         lake=SimpleNamespace(access=None),
         fed={"latest": Follower(heard, failure)},
         open_feed=lambda *_: None,
+        requests=Requests(folder),
         reopened=lambda: SimpleNamespace(views=None),
     )
     unused = cast(Any, None)

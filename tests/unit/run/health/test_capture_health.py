@@ -1,6 +1,7 @@
 """One check for all who depend on the capture: what counts as failing, and when waiting is no use, for whom."""
 
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ from cdc.run.health.result import Failing, Health, Healthy
 from cdc.run.health.standstill import Standstill
 from cdc.run.health.trouble import MEND
 from cdc.run.pipeline import Pipeline
+from cdc.run.requests import Requests
 
 RUNNING = ConnectorState("c", "RUNNING", ("RUNNING",))
 FAILED = ConnectorState("c", "RUNNING", ("FAILED",), "a row that Debezium cannot read")
@@ -55,6 +57,7 @@ class World:
             settings=settings,
             name="shop",
             lake_follower=SimpleNamespace(position=SimpleNamespace),
+            requests=Requests(Path("/nowhere")),
             open_connect=nullcontext,
             open_source=lambda: nullcontext(SOURCE),
         )

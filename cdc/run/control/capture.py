@@ -1,0 +1,84 @@
+"""Pauses, resumes and restarts the capture, by Kafka Connect."""
+
+from typing import Final
+
+from cdc.config.settings import CAPTURE
+from cdc.connect.capture import connector
+from cdc.connect.capture.connector_state import ConnectorState, look_up
+from cdc.connect.source import slot
+from cdc.core.errors import CdcError, PreconditionError
+from cdc.core.plural import format_bytes
+from cdc.run.control.question import ControlVerb, Question
+from cdc.run.pipeline import Pipeline
+
+_HAPPENS: Final = {
+    ControlVerb.PAUSE: "the connector rests after what it has in hand; readers see the source as of then",
+    ControlVerb.RESUME: "the connector reads on from its last committed offset, and catches up",
+    ControlVerb.RESTART: "the connector ends and starts with its task, also a failed one; it reads on from its last"
+    " committed offset",
+}
+_STAYS: Final = "every commit, each once; followers go on with what the log has"
+
+
+def ask(pipeline: Pipeline, verb: ControlVerb) -> Question:
+    """What the verb would do to the capture and cost."""
+    try:
+        with pipeline.open_connect() as client:
+            refused = _find_refusal(verb, look_up(client, pipeline.settings.connect.connector))
+    except CdcError as silent:
+        refused = silent
+    return Question(verb, CAPTURE, _HAPPENS[verb], _describe_costs(pipeline, verb), _STAYS, refused)
+
+
+def act(pipeline: Pipeline, verb: ControlVerb, by: str) -> str:
+    """Do it, and wait until Kafka Connect says that it is done; returns what became of it."""
+    name = pipeline.settings.connect.connector
+    with pipeline.open_connect() as client:
+        if verb is ControlVerb.PAUSE:
+            # before the connector rests: a copy that starts meanwhile would wake it
+            pipeline.requests.pause(CAPTURE, by)
+            connector.pause(client, name)
+        elif verb is ControlVerb.RESUME:
+            connector.resume(client, name)
+            pipeline.requests.resume(CAPTURE)
+        else:
+            connector.restart(client, name, whole=True)
+            connector.await_running(client, name)
+        found = look_up(client, name)
+    if found.failure:
+        raise PreconditionError(f"{found}: {found.failure}", "mend the cause; see `cdc status`")
+    return str(found)
+
+
+def _find_refusal(verb: ControlVerb, found: ConnectorState) -> CdcError | None:
+    if found.state is None:
+        return PreconditionError(f"Kafka Connect has no connector {found.name}", "`cdc bootstrap` makes it")
+    if verb is ControlVerb.RESUME and found.failure is not None:
+        return PreconditionError(
+            f"connector {found.name} failed: {found.failure}", "mend the cause, then `cdc restart capture`"
+        )
+    if verb is ControlVerb.RESTART and found.idle is not None:
+        return PreconditionError(f"connector {found.name} is {found.idle}", "`cdc resume capture` lets it go on")
+    return None
+
+
+def _describe_costs(pipeline: Pipeline, verb: ControlVerb) -> str:
+    try:
+        with pipeline.open_source() as connection:
+            kept = slot.read_state(connection, pipeline.settings.source.slot)
+            room = slot.read_room(connection, pipeline.settings.source.slot)
+    except CdcError as silent:
+        return f"not known: {silent.what}"
+    if kept is None:
+        return f"slot {pipeline.settings.source.slot} is missing, so nothing is kept"
+    retained = format_bytes(kept.retained_bytes)
+    if verb is ControlVerb.PAUSE:
+        left = (
+            f"it is lost after {format_bytes(room)} more (max_slot_wal_keep_size)"
+            if room is not None
+            else "until the source's disk is full: max_slot_wal_keep_size has no limit"
+        )
+        return f"the slot keeps all WAL from now on, {retained} already; {left}"
+    if verb is ControlVerb.RESUME:
+        return f"load until it has read the {retained} that the slot keeps"
+    return "some seconds without commits in the log; the slot keeps them"

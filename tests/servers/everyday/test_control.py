@@ -1,0 +1,148 @@
+"""`cdc pause`, `cdc resume`, `cdc restart` of one pipeline on the real parts; each test leaves it followed by all."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cdc.__main__ import main
+from cdc.config.settings import CAPTURE
+from cdc.connect.capture.connector_state import look_up
+from cdc.core.errors import ConfigurationError, PausedError, PreconditionError, UnreachableError
+from cdc.core.table import TableName
+from cdc.progress import LineProgress
+from cdc.run.control import control
+from cdc.run.control.question import ControlVerb
+from cdc.run.copy.resync import resync_tables
+from cdc.run.read.tokens import take_token, wait_for_token
+from tests.support.cdc_inprocess import bootstrap, catch_up, following, lend_bootstrapped, problems, verify
+from tests.support.parts.pipelines import MakePipeline, Pipeline
+from tests.support.waiting import until
+
+THINGS = TableName("public", "things")
+MADE = (
+    "CREATE TABLE things (id int PRIMARY KEY, note text)",
+    "INSERT INTO things SELECT n, 'thing ' || n FROM generate_series(1, 5) n",
+)
+PAUSE, RESUME, RESTART = ControlVerb.PAUSE, ControlVerb.RESUME, ControlVerb.RESTART
+
+
+@pytest.fixture
+def pipeline(
+    left: list[Pipeline],
+    make_shared_pipeline: MakePipeline,
+    quicker: None,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Pipeline]:
+    def make() -> Pipeline:
+        made = make_shared_pipeline(*MADE, tables=("public.things",))
+        made.configure("source:\n", "source:\n  heartbeat_seconds: 1\n")
+        return made
+
+    for lent in lend_bootstrapped(left, spark, make):
+        lent.set_environ(monkeypatch)
+        yield lent
+
+
+def act(pipeline: Pipeline, verb: ControlVerb, on: str) -> str:
+    return control.act(pipeline.opened(), verb, on, "a test")
+
+
+def check_told(pipeline: Pipeline, what: str, on: str) -> None:
+    [problem] = problems(pipeline)
+    assert problem.startswith(what)
+    assert ", by a test" in problem
+    assert problem.endswith(f" → `cdc resume {on}` lets it go on")
+
+
+def test_a_pause_outlasts_follow_and_is_told(
+    pipeline: Pipeline, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with following(pipeline, spark) as running:
+        running.wait_for("following:")
+        assert act(pipeline, PAUSE, "search") == "search is paused"
+        running.wait_for("follower search is paused since ")
+        pipeline.run("INSERT INTO things VALUES (6, 'while it was paused')")
+        opened, token = pipeline.opened(), take_token(pipeline.connection)
+        assert wait_for_token(opened, "lake", token, 60)
+        with pytest.raises(UnreachableError, match=r"follower search is paused since .* → `cdc resume search` lets it"):
+            wait_for_token(opened, "search", token, 0.1)
+    check_told(pipeline, "follower search is paused since ", "search")
+    # who would wait for ever is told at once
+    with pytest.raises(PausedError, match="search is paused"):
+        catch_up(pipeline, spark)
+    with following(pipeline, spark) as running:
+        # the next follow keeps it
+        running.wait_for("follower search is paused since ")
+        assert main(["--config", str(pipeline.config), "resume", "search", "--json"]) == 0
+        running.wait_for("search: is resumed")
+        assert verify(pipeline, spark).is_equal
+        assert act(pipeline, RESTART, "search") == "search starts anew"
+        running.wait_for("search: starts again")
+        pipeline.run("INSERT INTO things VALUES (7, 'behind the start')")
+        assert verify(pipeline, spark).is_equal
+    [answer] = json.loads(capsys.readouterr().out)
+    assert (answer["done"], answer["command"], answer["refused"]) == ("search goes on", "cdc resume search", None)
+    assert not problems(pipeline)
+
+
+def test_a_paused_lake_feeds_nobody(pipeline: Pipeline, spark: SparkSession) -> None:
+    with following(pipeline, spark) as running:
+        running.wait_for("following:")
+        assert act(pipeline, PAUSE, "lake") == "lake is paused"
+        before = pipeline.opened().lake_follower.position()
+        pipeline.run("UPDATE things SET note = 'later' WHERE id < 3")
+        with pytest.raises(UnreachableError, match="follower lake is paused since "):
+            wait_for_token(pipeline.opened(), "search", take_token(pipeline.connection), 0.5)
+        assert pipeline.opened().lake_follower.position() == before
+        assert act(pipeline, RESUME, "lake") == "lake goes on"
+        assert verify(pipeline, spark).is_equal
+
+
+def test_requests_without_a_follow(pipeline: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(PreconditionError, match="nobody follows search on this machine → run `cdc follow`"):
+        act(pipeline, RESTART, "search")
+    with pytest.raises(PreconditionError, match="search is not paused"):
+        act(pipeline, RESUME, "search")
+    with pytest.raises(ConfigurationError, match="there is no nothing to pause or resume → it has capture, lake"):
+        act(pipeline, PAUSE, "nothing")
+    assert "until `cdc resume search`" in act(pipeline, PAUSE, "search")
+    with pytest.raises(PausedError):
+        act(pipeline, RESTART, "search")
+    assert "run `cdc follow`" in act(pipeline, RESUME, "search")
+    # a dry run says it, and does nothing
+    assert main(["--config", str(pipeline.config), "pause", "lake", "search", "--dry-run"]) == 0
+    said = capsys.readouterr().err
+    assert "it costs: the log keeps changes for " in said
+    assert "it costs: the lake keeps old files until it goes on" in said
+    assert not problems(pipeline)
+
+
+def test_a_paused_capture(pipeline: Pipeline, spark: SparkSession) -> None:
+    opened, name = pipeline.opened(), pipeline.settings.connect.connector
+    question = control.ask(opened, PAUSE, CAPTURE)
+    assert "max_slot_wal_keep_size" in question.costs
+    assert question.refused is None
+    assert act(pipeline, PAUSE, CAPTURE) == f"connector {name} is PAUSED, its task is PAUSED"
+    check_told(pipeline, "the capture is paused since ", CAPTURE)
+    # a copy beside the stream would start the connector
+    opened.lake_follower.tables.stop({THINGS: "a test"}, copy=[THINGS])
+    tried = resync_tables(pipeline.opened(spark), print, LineProgress(print), [THINGS])
+    assert isinstance(tried.failure, PausedError)
+    with pytest.raises(PreconditionError, match=f"connector {name} is PAUSED → `cdc resume capture`"):
+        act(pipeline, RESTART, CAPTURE)
+    assert act(pipeline, RESUME, CAPTURE) == f"connector {name} is RUNNING, its task is RUNNING"
+    assert act(pipeline, RESTART, CAPTURE) == f"connector {name} is RUNNING, its task is RUNNING"
+    bootstrap(pipeline, spark)
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
+    # a bootstrap ends the pause, too
+    act(pipeline, PAUSE, CAPTURE)
+    bootstrap(pipeline, spark, "public.things")
+    assert not pipeline.opened().requests.is_paused(CAPTURE)
+    catch_up(pipeline, spark)
+    with opened.open_connect() as client:
+        until(lambda: look_up(client, name).is_running, "it runs")
+    assert not problems(pipeline)
