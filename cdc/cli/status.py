@@ -1,7 +1,7 @@
-"""`cdc status`: prints the state of all parts."""
+"""`cdc status`: prints the status document, made by one look at all parts."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -10,10 +10,11 @@ from cdc.cli.invocation import Invocation
 from cdc.cli.options import Json
 
 if TYPE_CHECKING:
-    from cdc.run.kept_views import ViewDescription
-    from cdc.run.status.status import FollowerState, Status
+    from cdc.run.status.document import Document, Problem
+    from cdc.run.status.things import Follower, Part, TableStatus, View, Writes
 
 NOT_COUNTED = "not counted"
+NO_NUMBERS: Final = (None, None, None)
 
 
 def register(app: typer.Typer) -> None:
@@ -25,133 +26,165 @@ def status(
     exact: Annotated[
         bool, typer.Option("--exact", help="Count rows where it takes long, too: tables above a million, latest logs.")
     ] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Print the verdict alone; exit 0 well, 1 to know, 2 now, 3 not known.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Show how everything stands: positions, lags, connector.
 
-    Asks the parts themselves, without Spark. Prints every problem; the exit code is that of the first one.
+    Asks the parts themselves, without Spark. Prints every problem; the exit code is that of the first one, or with
+    --check the one that monitors expect.
     """
     invocation = Invocation.read(context)
-    from cdc.run.status.collector import StatusCollector
+    from cdc.run.status.document import to_builtins
+    from cdc.run.status.judging.verdict import check_code
+    from cdc.run.status.watch import look_once
 
     with invocation.open_pipeline() as pipeline:
-        collected = StatusCollector(pipeline, exact=exact).collect()
+        document = look_once(pipeline, exact=exact)
     if json:
-        output.as_json(collected.as_json())
+        output.as_json(to_builtins(document))
+    elif check:
+        output.data(describe_verdict(document))
     else:
-        _print(collected)
+        _print(document)
     # after the output: a status with problems is still shown
-    if collected.problems:
-        raise typer.Exit(collected.exit_code)
+    if code := check_code(document.verdict) if check else document.exit_code:
+        raise typer.Exit(code)
 
 
-def _print(status: "Status") -> None:
-    _print_capture(status)
+def describe_verdict(document: "Document") -> str:
+    """The verdict on one line: level, title and detail, with the time left in its place."""
+    from cdc.run.health.result import format_duration
+
+    verdict = document.verdict
+    left = (verdict.deadline - document.at).total_seconds() if verdict.deadline else 0.0
+    title = verdict.title.replace("{left}", format_duration(left))
+    return f"{verdict.level.upper()}: {title}{verdict.detail and f'. {verdict.detail}'}"
+
+
+def describe_problem(problem: "Problem", document: "Document") -> str:
+    """A problem on one line, with the time left in its place."""
+    from cdc.run.health.result import format_duration
+
+    if problem.deadline is None:
+        return str(problem)
+    left = format_duration((problem.deadline - document.at).total_seconds())
+    return f"{problem.what.replace('{left}', left)}: {problem}"
+
+
+def _print(document: "Document") -> None:
+    output.data(describe_verdict(document))
     output.data("")
-    followers = status.followers.values()
-    states = {table: state.name for table, state in status.states.items()}
+    output.fields(dict(describe_parts(document)))
+    output.data("")
+    names, tables = list(document.followers), document.tables.items()
     rows = [
         (
             table,
-            output.Instead("not known") if count is None else count,
-            *(_to_cell(table, follower) for follower in followers),
-            states.get(table, "not known"),
+            output.Instead("not known") if found.rows is None else found.rows,
+            *(_to_cell(found, name, follower) for name, follower in document.followers.items()),
+            describe_table(found),
         )
-        for table, count in status.source_rows.items()
+        for table, found in tables
     ]
-    output.table(("rows of", "source", *status.followers, "state"), rows)
+    output.table(("rows of", "source", *names, "state"), rows)
     # on stderr, so that the table can be piped
-    if any(follower.not_counted for follower in followers):
+    if any(found.not_counted for found in document.tables.values()):
         output.say(f"{NOT_COUNTED}: every row would have to be read; `cdc status --exact` does")
-    if status.views:
+    if document.views:
         output.data("")
-        output.table(("view", "rows", "at", "state"), [_to_view_row(view) for view in status.views])
+        output.table(("view", "rows", "at", "state"), [_to_view_row(*item) for item in document.views.items()])
     output.data("")
     columns = ("follower", "at", "is", "changes", "bytes", "seconds")
-    output.table(columns, [_to_row(name, state) for name, state in status.followers.items()])
-    for note in status.notes:
+    output.table(columns, [to_follower_row(*item) for item in document.followers.items()])
+    for note in document.notes:
         output.say(f"note: {note}")
-    for problem in status.problems:
-        output.say(f"problem: {problem}")
+    for problem in document.problems.values():
+        output.say(f"problem: {describe_problem(problem, document)}")
 
 
-def _print_capture(status: "Status") -> None:
-    from cdc.core.position import format_lsn
-
-    log = status.log_end
-    output.fields(
-        {
-            "source": f"at {format_lsn(status.source_lsn)}" if status.source_lsn is not None else "does not answer",
-            "slot": _describe_slot(status),
-            "connector": _describe_connector(status),
-            "log": f"at {format_lsn(log.lsn)}{_describe_age(status.log_age)}" if log else "no transaction seen",
-            "lake writes": _describe_writes(status.lake_writes),
-        }
-    )
+def describe_parts(document: "Document") -> Iterator[tuple[str, str]]:
+    """Each part of the path in words, the slot behind the capture."""
+    for name, part in document.parts.items():
+        yield name, _describe_part(part)
+        if name == "capture":
+            yield "slot", _describe_slot(document)
+    yield "lake writes", _describe_writes(document.lake_writes)
 
 
-def _describe_slot(status: "Status") -> str:
-    from cdc.core.position import format_lsn
+def _describe_part(part: "Part") -> str:
+    at = next((f", at {fact.value}" for fact in part.facts if fact.name == "at"), "")
+    cause = ", and what is behind it waits" if part.is_cause else ""
+    return f"{part.name} {part.word}{at}{part.line and f', {part.line}'}{cause}"
 
-    slot = status.slot
-    if slot is None:
-        # a source that does not answer says nothing of its slots
-        return "not known" if status.source_lsn is None else "missing"
+
+def _describe_slot(document: "Document") -> str:
+    from cdc.run.health.result import format_duration
+
+    slot = document.slot
+    # a source that does not answer says nothing of its slots
+    if slot is None or slot.retained_bytes is None:
+        return "not known" if slot is None else "missing"
+    limit = f" of {slot.limit_bytes:,}" if slot.limit_bytes is not None else ""
     reader = "" if slot.active else ", nobody reads it"
-    kept = f"{slot.retained_bytes:,} bytes retained, {slot.wal_status}"
-    return f"{slot.name} at {format_lsn(slot.confirmed_lsn or 0)}, {kept}{reader}"
+    full = f", full in {format_duration(slot.full_in_seconds)}" if slot.full_in_seconds is not None else ""
+    held = f", held by {slot.held_by}" if slot.held_by else ""
+    kept = f"{slot.retained_bytes:,}{limit} bytes retained, {slot.wal_status}"
+    return f"{slot.name} at {slot.confirmed_lsn or '-'}, {kept}{reader}{full}{held}"
 
 
-def _describe_connector(status: "Status") -> str:
-    connector = status.connector
-    if connector is None:
-        return "- not known, tasks none"
-    return f"{connector.name} {connector.state}, tasks {', '.join(connector.tasks) or 'none'}"
-
-
-def _describe_writes(hourly: Mapping[str, int] | None) -> str:
+def _describe_writes(hourly: "Writes | None") -> str:
     """The cost of keeping the lake fresh, at the present rate."""
     if hourly is None:
         return "not known"
-    requests = f", {hourly['requests']:,} requests" if "requests" in hourly else ""
-    written = f"{hourly['commits']:,} commits, {hourly['files']:,} files, {hourly['bytes'] / 2**20:,.0f} MiB"
+    requests = f", {hourly.requests:,} requests" if hourly.requests is not None else ""
+    written = f"{hourly.commits:,} commits, {hourly.files:,} files, {hourly.bytes / 2**20:,.0f} MiB"
     return f"{written}{requests} an hour, kept for retention_hours"
 
 
-def _describe_age(seconds: float | None) -> str:
+def describe_table(table: "TableStatus") -> str:
+    """The state of a table; of one that is copied, how far that is."""
     from cdc.run.health.result import format_duration
 
-    return "" if seconds is None else f", newest commit {format_duration(seconds)} ago"
+    copy = table.copy
+    if copy is None:
+        return "not known" if table.state == "unknown" else table.state
+    # an estimate: never 100 before the copy has joined
+    share = f" about {min(100 * (copy.done_rows or 0) // copy.all_rows, 99)} %" if copy.all_rows else ""
+    left = f", {format_duration(copy.seconds_left)} left" if copy.seconds_left is not None else ""
+    return f"{table.state}{share}{left}"
 
 
-def _to_view_row(view: "ViewDescription") -> tuple[object, ...]:
-    from cdc.core.position import format_lsn
-
-    return str(view.name), view.rows, format_lsn(view.lsn) if view.lsn is not None else None, view.state
+def _to_view_row(name: str, view: "View") -> tuple[object, ...]:
+    return name, view.rows, view.lsn, view.word
 
 
-def _to_cell(table: str, follower: "FollowerState") -> object:
+def _to_cell(table: "TableStatus", name: str, follower: "Follower") -> object:
     """The number of rows, or why there is none."""
-    if table in follower.not_counted:
+    if name in table.not_counted:
         return output.Instead(NOT_COUNTED)
-    count = follower.rows.get(table)
+    count = table.rows_in.get(name)
     if count is not None:
         return count
-    if follower.problem:
+    if follower.state in ("silent", "failed", "unknown", "stopped") and not table.holders:
         return output.Instead("not known")
     # a follower lists the tables that it is to hold, with None before their copy
-    return output.Instead("none yet" if table in follower.rows else "left out")
+    if name not in table.holders:
+        return output.Instead("left out")
+    return output.Instead("not known" if follower.why or follower.state == "unknown" else "none yet")
 
 
-def _to_row(name: str, state: "FollowerState") -> tuple[object, ...]:
-    from cdc.core.position import format_lsn
-
-    if state.position is None:
-        return name, None, "not known" if state.problem else "not filled yet", None, None, None
-    lag = state.lag
-    if lag is None:
-        return name, format_lsn(state.position.lsn), "not known", None, None, None
-    # nobody knows the changes that the log does not have yet
-    state_text = "caught up" if lag.is_caught_up else "behind by" if lag.changes else "where the log ends, behind by"
-    changes = lag.changes if lag.changes or lag.is_caught_up else output.Instead("?")
-    return name, format_lsn(state.position.lsn), state_text, changes, lag.bytes, round(lag.seconds, 1)
+def to_follower_row(name: str, follower: "Follower") -> tuple[object, ...]:
+    """A follower's position, and how far it is behind, in numbers where they are known."""
+    if follower.lsn is None:
+        return name, None, follower.word, *NO_NUMBERS
+    if follower.is_caught_up is None or follower.behind_seconds is None:
+        return name, follower.lsn, follower.word, *NO_NUMBERS
+    changes: object = follower.changes_waiting
+    word = "caught up" if follower.is_caught_up else "behind by"
+    if not changes and not follower.is_caught_up:
+        # nobody knows the changes that the log does not have yet
+        word, changes = "where the log ends, behind by", output.Instead("?")
+    return name, follower.lsn, word, changes, follower.bytes_waiting, round(follower.behind_seconds, 1)

@@ -1,5 +1,6 @@
 """Leases: one process on this machine at a time may write to a follower, and notes its problem for others."""
 
+import fcntl
 import json
 import os
 from collections.abc import Iterator
@@ -46,7 +47,7 @@ class Lease:
         )
 
     def write_note(self, problem: CdcError | None) -> None:
-        """Write down the follower's current problem, which `read_problem` reads; None when it is over."""
+        """Write down the follower's current problem, which `look` reads; None when it is over."""
         kind = next((kind for kind in _KINDS if isinstance(problem, kind)), PreconditionError)
         note = {"kind": kind.__name__, "what": problem.what, "remedy": problem.remedy} if problem else None
         # replaced in one step, so a reader sees the old note or the new one; a full disk is no reason to stop
@@ -54,6 +55,26 @@ class Lease:
             fresh = self.lock.with_suffix(".new")
             fresh.write_text(json.dumps({"pid": os.getpid(), "problem": note}))
             fresh.replace(_note_path(self.lock))
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseNote:
+    """One look at a lease: does a process hold it, the problem `noted` last, and when, in seconds since 1970."""
+
+    is_held: bool
+    noted: CdcError | None = None
+    noted_at: float | None = None
+
+    @property
+    def problem(self) -> CdcError | None:
+        """The problem for which the process that follows waits; None without such a process."""
+        return self.noted if self.is_held else None
+
+    @property
+    def end(self) -> CdcError | None:
+        """What has ended the last holder, while nobody follows again; None for one that was told to end, or was taken
+        over by another machine."""
+        return None if self.is_held or isinstance(self.noted, RefusedError) else self.noted
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,31 +105,27 @@ class Leases:
             raise _refuse(follower, lock) from None
 
     def is_held(self, follower: str) -> bool:
-        """Does a process on this machine hold the follower's lease? Takes it for a moment; `hold` waits longer."""
-        lock = self._lock_path(follower)
-        # FileLock would create the file
-        if not lock.exists():
-            return False
-        try:
-            with FileLock(lock, timeout=0):
-                return False
-        except Timeout:
-            return True
+        """Does a process on this machine hold the follower's lease?
 
-    def read_problem(self, follower: str) -> CdcError | None:
-        """The problem noted by the process that follows this follower; None without one, or without such a process."""
-        # the note first: read after the lease, it may be the next holder's
-        problem = _read_problem(self._lock_path(follower))
-        return problem if problem and self.is_held(follower) else None
-
-    def read_end(self, follower: str) -> CdcError | None:
-        """The problem that ended the last process that followed this follower, while nobody follows it again.
-
-        None for one that was told to end, or was taken over by another machine.
+        Asked by a shared lock, which no two who look take from each other, for a moment; `hold` waits longer.
         """
-        problem = _read_problem(self._lock_path(follower))
-        passes = problem is None or isinstance(problem, RefusedError)
-        return None if passes or self.is_held(follower) else problem
+        try:
+            with self._lock_path(follower).open() as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except BlockingIOError:
+            return True
+        return False
+
+    def look(self, follower: str) -> LeaseNote:
+        """What is noted of the follower's stream, and whether the process that noted it still follows."""
+        # the note first: read after the lease, it may be the next holder's
+        lock = self._lock_path(follower)
+        noted, noted_at = _read_problem(lock), None
+        with suppress(OSError):
+            noted_at = _note_path(lock).stat().st_mtime
+        return LeaseNote(self.is_held(follower), noted, noted_at)
 
     def _lock_path(self, follower: str) -> Path:
         return self.folder / f"{follower}.lock"

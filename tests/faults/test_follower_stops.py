@@ -14,10 +14,9 @@ from cdc.core.errors import IncompleteError, PreconditionError
 from cdc.core.table import TableName
 from cdc.log.clients.topics import Admin, Topic
 from cdc.log.names import latest_topic
-from cdc.run.status.collector import StatusCollector
 from cdc.run.verify.report import Report
 from cdc.sinks.search.settings import SearchSettings
-from tests.support.cdc_inprocess import bootstrap, catch_up, following, lend_bootstrapped, problems, verify
+from tests.support.cdc_inprocess import bootstrap, catch_up, following, lend_bootstrapped, problems, status_of, verify
 from tests.support.parts.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 
@@ -42,7 +41,7 @@ def pipeline(
 
 
 def exit_code(pipeline: Pipeline) -> int:
-    return StatusCollector(pipeline.opened()).collect().exit_code
+    return status_of(pipeline).exit_code
 
 
 def verdicts(report: Report) -> Mapping[str, Mapping[str, str]]:

@@ -9,10 +9,9 @@ from pyspark.sql import SparkSession
 from cdc.core.errors import IncompleteError
 from cdc.run.dead_letters import drop, find_letter, list_blocked_keys
 from cdc.run.pipeline import Pipeline as OpenedPipeline
-from cdc.run.status.collector import StatusCollector
 from cdc.run.tables.column_notices import ask_tables
 from cdc.run.verify.chains import check_chains
-from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, verify
+from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, status_of, verify
 from tests.support.cdc_subprocess import cdc as run_cdc
 from tests.support.lake.read_rows import read_rows
 from tests.support.parts.pipelines import MakePipeline, Pipeline
@@ -100,9 +99,11 @@ def check_texts_are_told(pipeline: Pipeline, said: str) -> None:
     of_lake = "\n".join(map(str, asked.notices))
     assert [line for line in TOLD if line not in said or line not in checked] == []
     assert [line for line in TOLD[1:] if line not in of_lake] == []
-    status = StatusCollector(pipeline.opened()).collect()
+    status = status_of(pipeline)
     assert status.notes[0].startswith(TOLD[0])
-    stops = {view: str(problem) for problem in status.problems for view in STOPS if f"view {view} " in str(problem)}
+    stops = {
+        view: str(problem) for problem in status.problems.values() for view in STOPS if f"view {view} " in str(problem)
+    }
     assert [view for view, words in STOPS.items() if any(word not in stops[view] for word in words)] == []
     assert read_view(pipeline, "moods") == []
 

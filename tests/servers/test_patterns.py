@@ -8,7 +8,6 @@ from pyspark.sql import SparkSession
 
 from cdc.connect.source.catalog import TablesRefusedError
 from cdc.core.errors import IncompleteError
-from cdc.run.status.collector import StatusCollector
 from tests.support.cdc_inprocess import (
     bootstrap,
     catch_up,
@@ -16,6 +15,7 @@ from tests.support.cdc_inprocess import (
     following,
     lend_bootstrapped,
     problems,
+    status_of,
     verify,
 )
 from tests.support.parts.pipelines import MakePipeline, Pipeline
@@ -119,8 +119,8 @@ def test_stopped_table_of_an_index_is_reported(pipeline: Pipeline, spark: SparkS
 
 def followed_tables(pipeline: Pipeline) -> dict[str, set[str]]:
     """The tables of which `status` counts rows, by follower."""
-    found = StatusCollector(pipeline.opened()).collect()
-    return {name: set(map(str, state.rows)) for name, state in found.followers.items()}
+    tables = status_of(pipeline).tables.items()
+    return {name: {table for table, found in tables if name in found.rows_in} for name in pipeline.settings.followers}
 
 
 def test_new_tables_of_a_pattern_join(make_pipeline: MakePipeline, spark: SparkSession) -> None:

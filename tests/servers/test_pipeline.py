@@ -15,12 +15,11 @@ from cdc.cli.output import say
 from cdc.columns.rows import digest as digests
 from cdc.columns.rows.digest import Digest
 from cdc.core.errors import PreconditionError, RefusedError
-from cdc.core.table_state import Followed
 from cdc.run.follow.follow import follow
-from cdc.run.status.collector import StatusCollector
+from cdc.run.status.things import State
 from cdc.run.verify.verify import verify as run_verify
 from cdc.sinks.lake.delta.other_writers import ENGINE
-from tests.support.cdc_inprocess import bootstrap, catch_up, following, lend, verify
+from tests.support.cdc_inprocess import bootstrap, catch_up, following, lend, status_of, verify
 from tests.support.parts.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
@@ -150,9 +149,9 @@ def test_verify_fails_at_once_when_nobody_follows(pipeline: Pipeline, spark: Spa
 
 
 def lags(pipeline: Pipeline) -> dict[str, int | None]:
-    found = StatusCollector(pipeline.opened()).collect()
-    assert set(found.states.values()) == {Followed()}
-    return {name: state.lag.changes if state.lag else None for name, state in found.followers.items()}
+    found = status_of(pipeline)
+    assert {table.state for table in found.tables.values()} == {State.FOLLOWED}
+    return {name: follower.changes_waiting for name, follower in found.followers.items()}
 
 
 def test_a_second_follow_of_one_follower_is_refused(make_pipeline: MakePipeline, spark: SparkSession) -> None:

@@ -17,7 +17,8 @@ from cdc.run.copy.bootstrap import bootstrap as run_bootstrap
 from cdc.run.copy.recapture import RecaptureResult, recapture
 from cdc.run.follow.follow import follow
 from cdc.run.pipeline import select_followers
-from cdc.run.status.collector import StatusCollector
+from cdc.run.status.document import Document
+from cdc.run.status.watch import look_once
 from cdc.run.verify.report import Report
 from cdc.run.verify.verify import verify as run_verify
 from tests.support.cdc_subprocess import LIMIT_SECONDS
@@ -75,10 +76,14 @@ def catch_up_but_for(pipeline: Pipeline, spark: SparkSession, told: str) -> str:
     return str(left.value)
 
 
+def status_of(pipeline: Pipeline) -> Document:
+    """What `status` shows."""
+    return look_once(pipeline.opened())
+
+
 def problems(pipeline: Pipeline) -> list[str]:
-    """What `status` finds wrong."""
-    found = StatusCollector(pipeline.opened()).collect()
-    return [str(problem) for problem in found.problems]
+    """What `status` finds wrong, and ends with an error for."""
+    return [str(problem) for problem in status_of(pipeline).problems.values() if problem.exit_code]
 
 
 def verify(pipeline: Pipeline, spark: SparkSession, *tables: TableName) -> Report:

@@ -16,13 +16,15 @@ class Failing:
     """The capture makes no progress, or may not: `error` says why, and what helps.
 
     `since`: when it last made progress, in seconds since 1970 by the source's clock; None if not known. `is_final`:
-    waiting is no use. `kind`: equal for the same trouble, whose error has durations that grow.
+    waiting is no use. `kind`: equal for the same trouble, whose error has durations that grow. `is_still`: everything
+    says that it runs, and no data moves.
     """
 
     error: CdcError
     since: float | None
     is_final: bool
     kind: str
+    is_still: bool = False
 
 
 Health = Healthy | Failing

@@ -132,7 +132,8 @@ class Standstill:
         event = f"capture stands still since {format_time(self.since)}"
         line = f"{event} ({format_duration(self.seconds)}): {', '.join(seen)}"
         is_final = self.obstacle is not None or self.seconds >= (allowed.silent if silent else allowed.still)
-        return Failing(PreconditionError(line, self._remedy(silent, otherwise)), self.since, is_final, f"{event}{seen}")
+        error = PreconditionError(line, self._remedy(silent, otherwise))
+        return Failing(error, self.since, is_final, f"{event}{seen}", is_still=True)
 
     def _remedy(self, silent: CdcError | None, otherwise: str) -> str:
         if self.obstacle:

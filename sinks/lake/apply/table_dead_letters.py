@@ -33,6 +33,10 @@ class TableDeadLetters:
         ids = {table.id for table in self._tables.all().values()}
         return [letter for letter in self._stored.all() if letter.table_id in ids]
 
+    def look_again(self) -> None:
+        """Read the letters anew on next use: another process may be the lake's writer."""
+        self._stored.invalidate()
+
     def blocked_keys(self, table: LakeTable) -> BlockedKeys:
         """The keys of a table whose further messages wait."""
         return self._stored.blocked_keys(table.id)

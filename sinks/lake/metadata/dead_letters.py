@@ -121,6 +121,11 @@ class DeadLetters:
         rows = self._table.rows().sort_by([("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")])
         return [DeadLetter.from_row(row) for row in rows.to_pylist()]
 
+    def invalidate(self) -> None:
+        """Read the letters anew on next use."""
+        with self._lock:
+            self._letters = None
+
     def remove(self, letters: Collection[DeadLetter]) -> None:
         """Delete letters that were replayed or dropped."""
         gone = {(letter.table_id, letter.location) for letter in letters}
@@ -128,8 +133,7 @@ class DeadLetters:
             self._table.replace(
                 [letter.as_row() for letter in self.all() if (letter.table_id, letter.location) not in gone]
             )
-        with self._lock:
-            self._letters = None
+        self.invalidate()
 
     def maintain(self, past_hours: float, table_ids: Callable[[], Collection[str] | None]) -> None:
         """Compact when there are many files; drops letters of other Delta tables than `table_ids`, unless that returns

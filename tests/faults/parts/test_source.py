@@ -18,7 +18,7 @@ from cdc.connect.source.registration import Registration
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.core.table import TableName
 from cdc.postgres.session import open_session
-from cdc.run.status.row_counts import count_source_rows
+from cdc.run.status.asking.row_counts import count_source_rows
 from cdc.snapshots.shared_snapshot import files, hold_snapshot
 from tests.support.parts.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until

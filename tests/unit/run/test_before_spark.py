@@ -86,15 +86,15 @@ def test_looking_at_a_lease_does_not_block_it(leases: Leases) -> None:
 def test_lease_holder_notes_its_problem(leases: Leases) -> None:
     blocked = UnreachableError("the cluster is silent", "start it")
     with leases.hold("search") as held:
-        assert leases.read_problem("search") is None
+        assert leases.look("search").problem is None
         held.write_note(blocked)
-        found = leases.read_problem("search")
+        found = leases.look("search").problem
         assert (type(found), str(found)) == (UnreachableError, str(blocked))
         held.write_note(None)
-        assert leases.read_problem("search") is None
+        assert leases.look("search").problem is None
         held.write_note(blocked)
     # nobody waits any more
-    assert leases.read_problem("search") is None
+    assert leases.look("search").problem is None
 
 
 @pytest.mark.parametrize(
@@ -110,19 +110,19 @@ def test_lease_holder_notes_its_problem(leases: Leases) -> None:
 def test_what_ended_a_follower_for_good_is_known_until_somebody_follows_it(
     leases: Leases, problem: CdcError, stays: bool
 ) -> None:
-    assert leases.read_end("lake") is None
+    assert leases.look("lake").end is None
     with leases.hold("lake") as held:
         held.write_note(problem)
-        assert leases.read_end("lake") is None
-    ended = leases.read_end("lake")
+        assert leases.look("lake").end is None
+    ended = leases.look("lake").end
     assert (ended is not None and str(ended) == str(problem)) is stays
     # one that only tries to follow it changes nothing, nor does a copy
     with leases.hold("lake"):
         pass
-    assert (leases.read_end("lake") is not None) is stays
+    assert (leases.look("lake").end is not None) is stays
     with leases.hold("lake") as held:
         held.write_note(None)
-    assert leases.read_end("lake") is None
+    assert leases.look("lake").end is None
 
 
 @given_settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

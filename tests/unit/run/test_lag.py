@@ -8,7 +8,7 @@ from cdc.columns.netting.ends import Ends, to_columns
 from cdc.core.position import Lsn, Position
 from cdc.core.table import TableName
 from cdc.core.transaction import TransactionEnd
-from cdc.run.status.lag import Lag, LagMeter
+from cdc.run.status.judging.lag import Lag, LagMeter
 
 ORDERS = TableName("public", "orders")
 BEATS = {"cdc.heartbeat": 1}

@@ -1,0 +1,148 @@
+"""What is measured from the facts of a look: lags, paces, and the slot; no I/O."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from cdc.config.settings import VIEWS, PipelineSettings
+from cdc.connect.source.slot_health import SourceLook
+from cdc.core.position import Position, format_lsn
+from cdc.core.table import TableName
+from cdc.run.health.result import format_duration
+from cdc.run.health.standstill import quiet_seconds
+from cdc.run.status.asking.facts import Facts, LogLook
+from cdc.run.status.judging.lag import Lag, LagMeter
+from cdc.run.status.judging.rates import RATE_SECONDS, Pace, Past, count_arrived, fill_rate, seconds_until_full
+from cdc.run.status.judging.states import Judged
+from cdc.run.status.things import Slot, State, to_time
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A follower's lag, its pace, and the tables that it holds."""
+
+    lag: Lag | None
+    pace: Pace
+    tables: Sequence[str]
+
+
+class Measures:
+    """Everything that is measured in one look. Takes note of it in `past`, so it is made once a look."""
+
+    def __init__(self, settings: PipelineSettings, facts: Facts, past: Past) -> None:
+        self._settings = settings
+        self._facts = facts
+        self._past = past
+        self.followers: Mapping[str, Measured] = dict(self._measure_all())
+
+    @cached_property
+    def source(self) -> SourceLook | None:
+        """The look at the source, if it answers."""
+        return self._facts.source.value if self._facts.source.error is None else None
+
+    @cached_property
+    def log(self) -> LogLook:
+        return self._facts.log.value or LogLook()
+
+    @cached_property
+    def now(self) -> float:
+        """The source's clock, or this machine's while the source does not answer."""
+        return self.source.now if self.source else self._facts.now
+
+    @cached_property
+    def log_age(self) -> float | None:
+        """Seconds since the newest commit in the log."""
+        return max(self.now - self.log.newest_at, 0.0) if self.log.newest_at is not None else None
+
+    @cached_property
+    def is_log_current(self) -> bool:
+        """Is the newest commit as young as heartbeats keep it?"""
+        longest = quiet_seconds(self._settings.source.heartbeat_seconds)
+        return self._facts.log.error is None and self.log_age is not None and self.log_age < longest
+
+    def position(self, name: str) -> Position | None:
+        """The last known position of a follower, or of the views."""
+        if name == self._settings.delta[0]:
+            look = self._facts.lake.value
+            return look.position if look else None
+        if name == VIEWS:
+            views = self._facts.views.value
+            return views.cut.position if views and views.cut else None
+        found = self._facts.fed[name].value if name in self._facts.fed else None
+        return found.position if found else None
+
+    def changes_per_minute(self, table: str) -> float:
+        return 60 * count_arrived(self.log.ends, [table], self.now - RATE_SECONDS, self.now) / RATE_SECONDS
+
+    def changes_waiting(self, table: str, lsn: int) -> int:
+        """The changes of a table in the log above an LSN."""
+        return self.log.ends.where(self.log.ends.lsn > lsn).counts([table]).get(table, 0)
+
+    def _measure_all(self) -> Iterator[tuple[str, Measured]]:
+        look = self._facts.tables.value
+        names = [*self._settings.followers, *([VIEWS] if self._settings.views else [])]
+        for name in names:
+            holders = look.holders.items() if look else ()
+            held = (
+                [table for table, by in holders if name in by] if name != VIEWS else list(look.holders if look else ())
+            )
+            yield name, self._measure(name, held)
+
+    def _measure(self, name: str, held: Sequence[str]) -> Measured:
+        position = self.position(name)
+        if self.source is None or self._facts.log.error or not self._facts.log.value or not self._facts.tables.value:
+            return Measured(None, Pace(), held)
+        tables = [TableName.parse(table) for table in held]
+        lag = LagMeter(tables, self.source.lsn, self.now, self.log.ends, self.is_log_current).measure(position)
+        if lag is None:
+            return Measured(None, Pace(), held)
+        return Measured(lag, self._past.measure(name, self.now, lag.changes, self.log.ends, held), held)
+
+    def describe_slot(self, capture: Judged) -> Slot | None:
+        """The slot, with the time until it is full; None while the source has not answered."""
+        look, name = self._facts.source.value, self._settings.source.slot
+        if look is None:
+            return None
+        if (state := look.slot) is None:
+            return Slot(name=name, state=State.NEW, word="does not exist yet", limit_bytes=look.limit_bytes)
+        if self.source is not None:
+            self._past.note_slot(look.now, state.retained_bytes)
+        room = look.safe_bytes
+        if room is None and look.limit_bytes is not None:
+            room = look.limit_bytes - state.retained_bytes
+        rate = fill_rate(self._past.slot)
+        seconds = seconds_until_full(room, rate)
+        is_lost = state.wal_status == "lost"
+        word = "lost" if is_lost else "filling" if seconds else "moves on" if state.active else "nobody reads it"
+        confirmed = state.confirmed_lsn
+        return Slot(
+            name=name,
+            state=State.FAILED if is_lost else State.BEHIND if seconds else State.OK if state.active else State.STILL,
+            word=word,
+            active=state.active,
+            wal_status=state.wal_status,
+            retained_bytes=state.retained_bytes,
+            limit_bytes=look.limit_bytes,
+            safe_bytes=look.safe_bytes,
+            bytes_per_second=round(rate, 1) if rate is not None else None,
+            full_in_seconds=round(seconds) if seconds else None,
+            full_at=to_time(look.now + seconds) if seconds else None,
+            held_by=self._find_holder(look, capture),
+            spilled_bytes=look.spilled_bytes,
+            confirmed_lsn=format_lsn(confirmed) if confirmed is not None else None,
+            restart_lsn=format_lsn(state.restart_lsn) if state.restart_lsn is not None else None,
+            unconfirmed_bytes=max(look.lsn - confirmed, 0) if confirmed is not None else None,
+            inactive_seconds=round(look.now - look.inactive_since)
+            if look.inactive_since and not state.active
+            else None,
+            xmin_age_transactions=look.xmin_age,
+        )
+
+    def _find_holder(self, look: SourceLook, capture: Judged) -> str | None:
+        """Whom the slot waits for: a capture that does not go on, or a transaction that has been open for long."""
+        if capture.is_broken:
+            return f"the capture, which {capture.word}"
+        oldest = look.oldest
+        if oldest is None or oldest.since is None or (age := look.now - oldest.since) < RATE_SECONDS:
+            return None
+        return f"pid {oldest.pid} ({oldest.user or 'not shown'}), open for {format_duration(age)}"

@@ -1,0 +1,140 @@
+"""What needs somebody, from the findings and states of a look: one problem each, the most urgent first; no I/O."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from msgspec.structs import replace
+
+from cdc.core.errors import CdcError, PreconditionError
+from cdc.run.status.asking.facts import Facts, Finding
+from cdc.run.status.document import Problem, Subject
+from cdc.run.status.judging.states import Judged
+from cdc.run.status.things import Level, Slot, State, to_time
+
+URGENCY: Final = (Level.NOW, Level.TODAY, Level.KNOW)
+URGENT_SECONDS: Final = 1800.0
+"""History that is lost sooner than this is a matter of now."""
+TODAY_SECONDS: Final = 6 * 3600.0
+_COMMAND: Final = re.compile(r"`(cdc [^`]+)`|((?:ALTER|SELECT|GRANT|CREATE) .+)")
+_HEADLINES: Final = {
+    State.SILENT: "{} does not answer",
+    State.STILL: "{} stands still",
+    State.FAILED: "{} failed",
+    State.PAUSED: "{} is paused",
+    State.STOPPED: "{} is stopped",
+}
+
+
+def find_part_problems(facts: Facts, states: Mapping[str, Judged], names: Mapping[str, str]) -> list[Finding]:
+    """The findings of parts that are broken. `names`: how a headline calls each part."""
+    errors = {
+        "source": facts.source.error,
+        "capture": _capture_error(facts),
+        "log": facts.log.error,
+        "lake": facts.lake.error or facts.tables.error,
+    }
+    levels = {"capture": _capture_level(facts)}
+    return [
+        Finding(
+            f"part.{states[part].state if part in states else State.FAILED}:{part}",
+            levels.get(part, Level.NOW),
+            error,
+            _HEADLINES.get(states[part].state, "{} is not well").format(names[part]),
+            since=states[part].since,
+        )
+        for part, error in errors.items()
+        if error is not None
+    ]
+
+
+def _capture_error(facts: Facts) -> CdcError | None:
+    look = facts.capture.value
+    return facts.capture.error or (look.failing.error if look and look.failing else None)
+
+
+def _capture_level(facts: Facts) -> Level:
+    """A Kafka Connect that does not answer, beside a log that goes on, hurts nobody yet."""
+    look = facts.capture.value
+    is_silent_alone = look is not None and look.silent is not None and look.failing is not None
+    return Level.TODAY if is_silent_alone and look and look.failing and not look.failing.is_still else Level.NOW
+
+
+def find_follower_problems(facts: Facts, states: Mapping[str, Judged]) -> list[Finding]:
+    """The findings of followers whose streams have stopped, wait for a repair, or do not answer; views among them."""
+    found = []
+    for name, stream in facts.streams.items():
+        answer = facts.fed.get(name)
+        if stream.problem is not None:
+            found.append(_stream_finding(name, stream.problem, f"follower {name} does not go on", stream.since))
+        elif stream.end is not None:
+            event = f"follower {name} has stopped, and nobody follows it"
+            found.append(_stream_finding(name, stream.end, event, stream.since))
+        if answer is not None and answer.error is not None:
+            headline = _HEADLINES.get(states[name].state, "{} is not well").format(name)
+            key = f"follower.{states[name].state}:{name}"
+            found.append(Finding(key, Level.NOW, answer.error, headline, since=answer.since))
+    return found + [
+        Finding(
+            f"follower.behind:{name}",
+            Level.TODAY,
+            PreconditionError(f"{name} is {judged.word}{judged.line and f', {judged.line}'}", ""),
+            f"{name} is {judged.word}",
+            since=judged.since,
+            is_failure=False,
+        )
+        for name, judged in states.items()
+        if judged.state is State.BEHIND and name in facts.streams
+    ]
+
+
+def _stream_finding(name: str, error: CdcError, event: str, since: float | None) -> Finding:
+    told = type(error)(f"{event}: {error.what}", error.remedy)
+    return Finding(f"follower.stopped:{name}", Level.NOW, told, event, since=since)
+
+
+def find_slot_problems(slot: Slot | None, lost: CdcError | None) -> list[Finding]:
+    """The findings of the slot: WAL that is gone, or that will be gone soon."""
+    if lost is not None:
+        return [Finding("slot.lost", Level.NOW, lost, "History is lost: only `cdc recapture` helps")]
+    seconds = slot.full_in_seconds if slot else None
+    if slot is None or seconds is None or seconds > TODAY_SECONDS:
+        return []
+    level = Level.NOW if seconds < URGENT_SECONDS else Level.TODAY
+    why = f"slot {slot.name} keeps WAL for {slot.held_by}" if slot.held_by else f"slot {slot.name} fills up"
+    error = PreconditionError(why, "let the capture go on, end who holds it, or raise max_slot_wal_keep_size")
+    hurts = "Then Postgres drops the slot's WAL, and only `cdc recapture` helps: a new copy of all tables."
+    return [Finding("slot.exhaustion", level, error, "The slot is full in {left}", hurts, is_failure=False)]
+
+
+def list_problems(found: Iterable[Finding], slot: Slot | None) -> dict[str, Problem]:
+    """The problems by their stable ids, the most urgent first; of several with one text, the first."""
+    problems = dict[str, Problem]()
+    told = set[str]()
+    for finding in found:
+        # a part that is down answers several questions with one error
+        if str(finding.error) not in told:
+            told.add(str(finding.error))
+            problems[finding.key] = _to_problem(finding, slot)
+    ordered = sorted(problems.items(), key=lambda item: (URGENCY.index(item[1].level), not item[1].deadline))
+    return {key: replace(problem, order=order) for order, (key, problem) in enumerate(ordered, 1)}
+
+
+def _to_problem(finding: Finding, slot: Slot | None) -> Problem:
+    error = finding.error
+    command = _COMMAND.search(error.remedy)
+    cdc, sql = command.groups() if command else (None, None)
+    return Problem(
+        level=finding.level,
+        subject=Subject(kind=finding.kind, name=finding.name),
+        what=finding.headline or error.what,
+        why=error.what,
+        hurts=finding.hurts,
+        since=to_time(finding.since) if finding.since is not None else None,
+        deadline=slot.full_at if slot and finding.key == "slot.exhaustion" else None,
+        remedy=error.remedy,
+        command=cdc or sql,
+        language="sh" if cdc else "sql" if sql else None,
+        verb=finding.verb,
+        exit_code=error.exit_code if finding.is_failure else 0,
+    )

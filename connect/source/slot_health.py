@@ -1,0 +1,49 @@
+"""The slot as somebody sees it who wants to know what bites next: how much it keeps, of how much, and for whom."""
+
+from dataclasses import dataclass
+
+from psycopg import Connection
+
+from cdc.connect.source.queries import read_sql
+from cdc.connect.source.slot import SlotState, read_state
+from cdc.core.position import Lsn, parse_lsn
+
+
+@dataclass(frozen=True, slots=True)
+class OldestTransaction:
+    """The oldest open transaction that has written: the slot cannot begin anew behind it. `user`: None if not shown."""
+
+    pid: int
+    user: str | None
+    since: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLook:
+    """One look at the source. Times are seconds since 1970 by its clock.
+
+    `slot`: None if it does not exist. `limit_bytes`: of `max_slot_wal_keep_size`, None without a limit; `safe_bytes`:
+    what may still be written before the slot is lost. `xmin_age`: in transactions.
+    """
+
+    now: float
+    lsn: Lsn
+    version: str
+    slot: SlotState | None
+    limit_bytes: int | None = None
+    safe_bytes: int | None = None
+    inactive_since: float | None = None
+    xmin_age: int | None = None
+    spilled_bytes: int | None = None
+    oldest: OldestTransaction | None = None
+
+
+def look_at_source(connection: Connection, slot: str) -> SourceLook:
+    """Read the source's clock and end, and what it keeps for the slot, by two queries that wait for no lock."""
+    state = read_state(connection, slot)
+    row = connection.execute(read_sql("slot_health"), {"slot": slot}).fetchone()
+    assert row is not None
+    oldest = OldestTransaction(row[8], row[9], row[10]) if row[8] is not None else None
+    safe = None if row[4] is None else int(row[4])
+    spilled = None if row[7] is None else int(row[7])
+    return SourceLook(row[0], parse_lsn(row[1]), row[2], state, row[3], safe, row[5], row[6], spilled, oldest)
