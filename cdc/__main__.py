@@ -10,7 +10,7 @@ os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 # cheap: each verb imports its engine in its own body
 from cdc.cli import app, configuration, dead_letters, pipeline, recapture, status, types, views, wait
 from cdc.cli import services as parts
-from cdc.cli.everyday import control
+from cdc.cli.everyday import control, plan
 from cdc.demo import verbs as demo_verbs
 from cdc.lab import verbs as lab_verbs
 
@@ -20,6 +20,7 @@ VERBS: tuple[app.Register, ...] = (
     pipeline.register,
     recapture.register,
     status.register,
+    plan.register,
     control.register,
     views.register,
     wait.register,

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc.cli import output
+from cdc.cli.everyday.table_options import parse_tables
 from cdc.cli.invocation import Invocation
 from cdc.cli.options import Json, OnlyFollowers, OnlyTables
 from cdc.cli.progress import open_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from cdc.core.table import TableName
     from cdc.run.verify.chains import ChainVerdict
     from cdc.run.verify.report import Report
 
@@ -43,7 +41,7 @@ def bootstrap(
     from cdc.run.spark.errors import translate_errors
 
     # before Spark starts: a wrong name is told at once
-    tables = _parse_tables(invocation, "--again", again or ())
+    tables = parse_tables(invocation, "--again", again or ())
     with (
         open_progress() as progress,
         translate_errors("the bootstrap"),
@@ -66,17 +64,6 @@ def bootstrap(
     else:
         rows = [(name, outcome.copied.get(name), format_lsn(mark.lsn)) for name, mark in outcome.bookmarks.items()]
         output.table(("table", "copied rows", "bookmark"), rows)
-
-
-def _parse_tables(invocation: Invocation, option: str, names: "Sequence[str]") -> "list[TableName]":
-    from cdc.core.errors import ConfigurationError
-    from cdc.core.table import TableName
-
-    settings, tables = invocation.settings, [TableName.parse(name) for name in names]
-    for name in tables:
-        if name not in settings.selection and not (option == "--table" and settings.is_view(name)):
-            raise ConfigurationError(f"{name} is none of source.tables", f"name it there, or correct {option}")
-    return tables
 
 
 def follow(
@@ -156,7 +143,7 @@ def verify(  # noqa: PLR0913, PLR0917 - each is an option of the verb
     from cdc.run.verify.verify import verify as run
 
     names = select_followers(invocation.settings, follower or [])
-    tables = _parse_tables(invocation, "--table", table or ())
+    tables = parse_tables(invocation, "--table", table or ())
     with translate_errors("the comparison"), invocation.open_pipeline("verify") as pipeline:
         report = run(pipeline, names, wait, keys, tables)
     if json:

@@ -12,6 +12,8 @@ from cdc.core.waiting import wait_until
 
 STOP_SECONDS = 60.0
 RESTART_SECONDS = 10.0
+LEAVE_SECONDS = 5.0
+"""For the old task of a restart to end."""
 
 
 def start(client: ConnectClient, name: str, config: dict[str, str]) -> str | None:
@@ -72,6 +74,14 @@ def await_running(client: ConnectClient, name: str) -> None:
     """Wait until the connector and its task run, or have failed. Raises PreconditionError when they do neither."""
     if not wait_until(lambda: (found := look_up(client, name)).is_running or found.failure is not None, STOP_SECONDS):
         raise PreconditionError(f"{look_up(client, name)}, and does not run", "see Kafka Connect's log")
+
+
+def restart_running(client: ConnectClient, name: str) -> None:
+    """Restart all of the connector, failed or not, and wait until it runs again. Raises like `await_running`."""
+    restart(client, name, whole=True)
+    # the call returns before the old task ends; a look may miss the moment between that and the new one
+    wait_until(lambda: not look_up(client, name).is_running, LEAVE_SECONDS, every=0.05)
+    await_running(client, name)
 
 
 def halt(client: ConnectClient, name: str) -> None:

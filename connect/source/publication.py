@@ -38,7 +38,7 @@ def publish(connection: Connection, publication: str, tables: Sequence[TableName
         create = sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish = {}, publish_via_partition_root = true)")
         parts = sql.Identifier(publication), _to_table_list(tables), sql.Literal(OPERATIONS)
         _run(connection, publication, create.format(*parts), tables)
-    elif not _publishes_via_root(connection, publication):
+    elif not publishes_via_root(connection, publication):
         # changes of partitions must have the partitioned table's name in the log
         _alter(connection, publication, sql.SQL("SET (publish_via_partition_root = true)"))
         has = read_publication(connection, publication)
@@ -76,7 +76,8 @@ def _run(connection: Connection, publication: str, statement: sql.Composed, tabl
         raise locked_error(what, find_holders(connection, tables, ALL_BUT_READERS)) from None
 
 
-def _publishes_via_root(connection: Connection, publication: str) -> bool:
+def publishes_via_root(connection: Connection, publication: str) -> bool:
+    """Have changes of partitions the partitioned table's name?"""
     return bool(read_value(connection, "SELECT pubviaroot FROM pg_publication WHERE pubname = %s", publication))
 
 

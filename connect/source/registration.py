@@ -54,7 +54,7 @@ def prepare_schema(connection: Connection, source: SourceSettings) -> None:
     statements = read_sql("own_tables").format(schema=schema, **names)
     try:
         # check first: even IF NOT EXISTS needs the right to create
-        if not _has_tables(connection, source):
+        if not has_tables(connection, source):
             connection.execute(statements)
     except psycopg.errors.InsufficientPrivilege:
         commands = " ".join(statements.as_string(connection).split())
@@ -89,7 +89,8 @@ def _find_missing_grants(connection: Connection, source: SourceSettings) -> list
     return [grant for grant, has in zip(_grants(connection, source), found or (True, True), strict=True) if not has]
 
 
-def _has_tables(connection: Connection, source: SourceSettings, names: Sequence[str] = _TABLES) -> bool:
+def has_tables(connection: Connection, source: SourceSettings, names: Sequence[str] = _TABLES) -> bool:
+    """Are the toolkit's tables there?"""
     query = (
         "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
         " WHERE n.nspname = %s AND c.relname = ANY(%s)"
@@ -99,7 +100,7 @@ def _has_tables(connection: Connection, source: SourceSettings, names: Sequence[
 
 def read_registration(connection: Connection, source: SourceSettings, pipeline: str) -> Registration | None:
     """Read the registration of a pipeline; None if there is none. Raises PreconditionError like `check_rights`."""
-    if not _has_tables(connection, source, [PIPELINES]):
+    if not has_tables(connection, source, [PIPELINES]):
         return None
     check_rights(connection, source)
     row = connection.execute(
@@ -130,11 +131,12 @@ def register(connection: Connection, source: SourceSettings, wanted: Registratio
         raise PreconditionError(
             f"slot {wanted.slot} is another pipeline's in this database", "choose another source.slot"
         )
-    _check_names(registered, wanted)
+    check_names(registered, wanted)
     return registered
 
 
-def _check_names(registered: Registration, wanted: Registration) -> None:
+def check_names(registered: Registration, wanted: Registration) -> None:
+    """Raise PreconditionError when the registered names differ from the wanted ones: they cannot change later."""
     pairs: Sequence[tuple[str, str, str]] = (
         ("source.slot", registered.slot, wanted.slot),
         ("source.publication", registered.publication, wanted.publication),

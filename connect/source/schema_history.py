@@ -62,9 +62,23 @@ def history_table(source: SourceSettings) -> Table:
     return Table(TableName(source.heartbeat_schema, HISTORY), _COLUMNS, ("schema", "table"))
 
 
+def list_trigger_names(source: SourceSettings) -> list[str]:
+    return [trigger.name for trigger in _triggers(source)]
+
+
+def list_missing_triggers(connection: Connection, source: SourceSettings) -> list[str]:
+    """The event triggers that are not installed and enabled in this version."""
+    return [trigger.name for trigger in _find_missing(connection, source)]
+
+
+def may_make_triggers(connection: Connection) -> bool:
+    """May this role install event triggers, as far as Postgres itself decides? A provider may allow it all the same."""
+    return bool(read_value(connection, "SELECT rolsuper FROM pg_roles WHERE rolname = current_user"))
+
+
 def has_triggers(connection: Connection, source: SourceSettings) -> bool:
     """Are all event triggers installed and enabled, in this version?"""
-    return all(_is_installed(connection, source, trigger) for trigger in _triggers(source))
+    return not _find_missing(connection, source)
 
 
 def install_triggers(connection: Connection, source: SourceSettings) -> str | None:
@@ -73,7 +87,7 @@ def install_triggers(connection: Connection, source: SourceSettings) -> str | No
     From then on every schema change of a published table is written in its own transaction. Raises PreconditionError
     when a table is locked for a minute.
     """
-    missing = [trigger for trigger in _triggers(source) if not _is_installed(connection, source, trigger)]
+    missing = _find_missing(connection, source)
     reason = None
     try:
         with connection.transaction():
@@ -201,6 +215,10 @@ def _shorten(schema: str) -> str:
     # no schema that the settings take has a tilde
     digest = hashlib.sha256(schema.encode()).hexdigest()[:_DIGEST]
     return f"{schema[: _LONGEST - _DIGEST - 1]}~{digest}"
+
+
+def _find_missing(connection: Connection, source: SourceSettings) -> "list[_Trigger]":
+    return [trigger for trigger in _triggers(source) if not _is_installed(connection, source, trigger)]
 
 
 def _is_installed(connection: Connection, source: SourceSettings, trigger: _Trigger) -> bool:

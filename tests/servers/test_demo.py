@@ -23,7 +23,7 @@ from tests.support.waiting import until
 from tests.unit.pages.test_readme import walkthrough
 
 RACE = ("demo", "race", "--json", "--pairs", "200", "--seed", "11")
-WALK = ("up", "init", "config", "bootstrap", "follow", "status", "verify")
+WALK = ("up", "init", "config", "plan", "bootstrap", "follow", "status", "verify")
 STARTING = ("up", "bootstrap", "follow")
 """Verbs that are tried as processes of their own; the others run in this one."""
 MINUTES = 60

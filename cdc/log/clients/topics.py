@@ -63,19 +63,27 @@ class Admin:
 
     def configure(self, topics: Sequence[Topic]) -> list[str]:
         """Set the configuration of existing topics; returns the names of those that had another."""
+        others = [topic for topic, _ in self.find_misconfigured(topics)]
+        changes = [_to_change(topic) for topic in others]
+        with self._connection.translate_errors():
+            if changes:
+                # incremental: the older request resets every property that it does not name (KIP-339)
+                for done in self._client.incremental_alter_configs(changes, request_timeout=REQUEST_SECONDS).values():
+                    done.result()
+        return [topic.name for topic in others]
+
+    def find_misconfigured(self, topics: Sequence[Topic]) -> list[tuple[Topic, list[str]]]:
+        """Of these existing topics, those whose configuration differs, with the names of the properties that do."""
         wanted = {ConfigResource(ConfigResource.Type.TOPIC, topic.name): topic for topic in topics}
         if not wanted:
             return []
         with self._connection.translate_errors():
             found = self._client.describe_configs([*wanted], request_timeout=REQUEST_SECONDS)
             stands = [(wanted[resource], _values(answer.result())) for resource, answer in found.items()]
-            others = [topic for topic, values in stands if not topic.config.items() <= values.items()]
-            changes = [_to_change(topic) for topic in others]
-            if changes:
-                # incremental: the older request resets every property that it does not name (KIP-339)
-                for done in self._client.incremental_alter_configs(changes, request_timeout=REQUEST_SECONDS).values():
-                    done.result()
-        return [topic.name for topic in others]
+        differing = [
+            (topic, sorted(name for name, _ in topic.config.items() - values.items())) for topic, values in stands
+        ]
+        return [(topic, names) for topic, names in differing if names]
 
     def delete(self, names: Sequence[str]) -> None:
         """Delete the existing ones of these topics."""

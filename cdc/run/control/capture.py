@@ -42,8 +42,7 @@ def act(pipeline: Pipeline, verb: ControlVerb, by: str) -> str:
             connector.resume(client, name)
             pipeline.requests.resume(CAPTURE)
         else:
-            connector.restart(client, name, whole=True)
-            connector.await_running(client, name)
+            connector.restart_running(client, name)
         found = look_up(client, name)
     if found.failure:
         raise PreconditionError(f"{found}: {found.failure}", "mend the cause; see `cdc status`")

@@ -15,23 +15,22 @@ knew the table.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 
-from psycopg import Connection
-
 from cdc.columns.feed import FedFollower
 from cdc.config.settings import VIEWS
 from cdc.connect.source import publication, slot
 from cdc.connect.source.catalog import TablesRefusedError
-from cdc.core.errors import ConfigurationError, IncompleteError
+from cdc.core.errors import IncompleteError
 from cdc.core.position import Bookmark
-from cdc.core.table import Table, TableName
+from cdc.core.table import TableName
 from cdc.progress import SPARKS_ROWS, Progress
-from cdc.run.copy.capture_setup import prepare_capture, run_preflight
+from cdc.run.copy.bootstrap_checks import BootstrapChecks, check_bootstrap
+from cdc.run.copy.capture_setup import prepare_capture
 from cdc.run.copy.fill import TableFiller, find_missing_tables, has_followed_another_lake
 from cdc.run.copy.snapshot_copy import (
     NOTHING_COPIED,
@@ -48,9 +47,6 @@ from cdc.run.lease import COPIES
 from cdc.run.pipeline import Pipeline
 from cdc.run.spark.job_progress import track_count
 from cdc.run.tables import problems
-from cdc.run.tables.resume_check import check_timeline
-from cdc.run.tables.schema_check import find_changed_choices
-from cdc.run.tables.selection import find_selected
 from cdc.run.trouble_log import trouble_log
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 
@@ -84,52 +80,31 @@ def bootstrap(
     copy or to fill. `say` gets a line per step, `progress` a bar per table. Raises CdcError.
     """
     with pipeline.open_source() as connection, pipeline.open_connect() as client:
-        names = find_selected(connection, pipeline)
-        if unknown := sorted(set(again) - set(names)):
-            raise ConfigurationError(f"{unknown[0]} is no table of the source that is followed", "correct --again")
-        rechosen = {name: why for name, why in find_changed_choices(pipeline).items() if name in names}
-        for name, why in rechosen.items():
-            say(f"{name} is copied again: {why}")
-        again = [*dict.fromkeys([*again, *rechosen])]
-        optional = _find_optional(pipeline, names) - set(again)
-        tables, skipped, notices = run_preflight(pipeline, connection, client, names, optional)
-        for refusal in chain.from_iterable(skipped.values()):
-            say(f"not followed: {refusal}")
-        for notice in (*notices, *problems.describe_children(pipeline, connection, [table.name for table in tables])):
-            say(str(notice))
-        _check_resumable(pipeline, connection)
+        checks = check_bootstrap(pipeline, connection, client, again)
+        for line in checks.lines():
+            say(line)
         # before the lease: every step makes only missing parts, and two processes make the same ones
-        registered = prepare_capture(pipeline, connection, tables, say)
+        registered = prepare_capture(pipeline, connection, checks.tables, say)
         with pipeline.leases.hold(COPIES), trouble_log(pipeline.state):
             # under the lease: another bootstrap may have finished the copies a moment ago
             pipeline.look_again()
-            captured = [table.name for table in tables]
-            if again or not _has_all_copies(pipeline, captured):
+            captured = checks.names
+            if checks.again or not _has_all_copies(pipeline, captured):
                 # before the followers behind the lake are opened, which it fills
                 pipeline.start_spark()
             context = CopyContext(pipeline, connection, client, captured, registered, say, progress)
-            _release_unlisted(context, [*captured, *skipped])
-            return _copy_and_fill(context, tables, again, optional)
+            _release_unlisted(context, [*captured, *checks.skipped])
+            return _copy_and_fill(context, checks)
 
 
-def _check_resumable(pipeline: Pipeline, connection: Connection) -> None:
-    """Raise HistoryLostError when the log cannot go on from the lake's position. A first bootstrap has none yet."""
-    slot.check_wal_kept(slot.read_state(connection, pipeline.settings.source.slot))
-    pipeline.lake_follower.cuts.check_capture()
-    check_timeline(pipeline)
+def find_unlisted(pipeline: Pipeline, listed: Collection[TableName]) -> list[TableName]:
+    """The followed tables that are not among the listed ones."""
+    return [name for name in pipeline.lake_follower.bookmarks() if name not in listed]
 
 
-def _find_optional(pipeline: Pipeline, names: Sequence[TableName]) -> Set[TableName]:
-    """The tables whose refusal does not fail the bootstrap: stopped ones, and new ones that only a pattern names."""
-    lake = pipeline.lake_follower
-    new = set(names) - lake.bookmarks().keys() - set(pipeline.settings.selection.names)
-    return new | {stop.name for stop in lake.tables.stops()}
-
-
-def _release_unlisted(context: CopyContext, listed: Sequence[TableName]) -> None:
+def _release_unlisted(context: CopyContext, listed: Collection[TableName]) -> None:
     """Stop following, and capturing, the tables that the configuration no longer lists."""
-    follower = context.pipeline.lake_follower
-    left_out = [name for name in follower.bookmarks() if name not in listed]
+    follower, left_out = context.pipeline.lake_follower, find_unlisted(context.pipeline, listed)
     if left_out:
         # a running `cdc follow` would go on to put them into cuts
         with context.pipeline.leases.hold(context.pipeline.lake_name):
@@ -152,22 +127,20 @@ def _has_all_copies(pipeline: Pipeline, names: Sequence[TableName]) -> bool:
     return not any(find_missing_tables(follower, pipeline.open_feed(name)) for name, follower in fed)
 
 
-def _copy_and_fill(
-    context: CopyContext, tables: Sequence[Table], again: Sequence[TableName], optional: Set[TableName]
-) -> BootstrapResult:
+def _copy_and_fill(context: CopyContext, checks: BootstrapChecks) -> BootstrapResult:
     follower = context.pipeline.lake_follower
-    to_replace = [name for name in again if name in follower.bookmarks()]
+    to_replace = [name for name in checks.again if name in follower.bookmarks()]
     if to_replace:
         # readers keep the old rows until the new copy is there; the stream goes on with the other tables
         with context.pipeline.leases.hold(context.pipeline.lake_name):
             follower.tables.stop(dict.fromkeys(to_replace, "it is to be copied again"), copy=to_replace)
     for problem in problems.describe_stops(context.pipeline):
         context.say(str(problem))
-    follower.prepare(tables)
+    follower.prepare(checks.tables)
     copied = _copy_missing(context, to_replace)
-    for name in copied.refused.keys() & optional:
+    for name in copied.refused.keys() & checks.optional:
         context.say(f"not copied: {copied.refused[name]}")
-    refusals = [refusal for name, refusal in copied.refused.items() if name not in optional]
+    refusals = [refusal for name, refusal in copied.refused.items() if name not in checks.optional]
     if not follower.bookmarks():
         raise TablesRefusedError(refusals or copied.refused.values())
     # after the copies, before the other followers: those are filled from a cut
@@ -189,10 +162,16 @@ def _copy_and_fill(
     return BootstrapResult(copied.rows, follower.bookmarks(), loaded)
 
 
+def find_uncopied(pipeline: Pipeline, captured: Sequence[TableName], again: Collection[TableName]) -> list[TableName]:
+    """The captured tables that a bootstrap copies: those without a copy, and those to be copied `again`."""
+    has = pipeline.lake_follower.bookmarks()
+    return [name for name in captured if name not in has or name in again]
+
+
 def _copy_missing(context: CopyContext, again: Sequence[TableName]) -> CopyResult:
     follower = context.pipeline.lake_follower
     has = follower.bookmarks()
-    missing = [name for name in context.captured if name not in has or name in again]
+    missing = find_uncopied(context.pipeline, context.captured, again)
     state = slot.read_state(context.connection, context.registration.slot)
     # copies without a slot: the changes since then are lost
     if has:

@@ -8,7 +8,7 @@ from psycopg import Connection
 from cdc.connect.capture import connector, debezium_properties, topics
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.settings import SourceSettings
-from cdc.connect.source import preflight, publication, registration, schema_history, slot
+from cdc.connect.source import catalog, preflight, publication, registration, schema_history, slot
 from cdc.connect.source.heartbeat import heartbeat_table
 from cdc.connect.source.registration import Registration
 from cdc.connect.source.relation import read_shapes
@@ -59,29 +59,63 @@ def prepare_capture(
     `is_ours`: things with these names belong to this pipeline, even if its registration is gone. Raises
     PreconditionError for a slot, publication or topic that belongs to somebody else.
     """
-    src, name = pipeline.settings.source, pipeline.name
+    src = pipeline.settings.source
     names = [table.name for table in tables]
-    beats, history = heartbeat_table(src).name, schema_history.history_table(src).name
-    registered = registration.read_registration(connection, src, name)
     with Admin(pipeline.settings.log) as admin:
         required = list_topics(pipeline, names)
-        is_ours = is_ours or registered is not None
-        if more := topics.check(admin, required, ours=is_ours):
+        if more := check_owned(pipeline, connection, admin, required, is_ours=is_ours):
             say(f"more partitions than log.partitions, followed as they are: {', '.join(more)}")
-        # unregistered things with these names are somebody else's: the connector would drain or alter them
-        if not is_ours:
-            _check_names_free(pipeline, connection)
         registration.prepare_schema(connection, src)
-        ours = Registration(name, src.slot, src.publication, pipeline.settings.log.prefix)
         # before anything else is made: after a kill, the next run knows its own things by this row
-        registered = registration.register(connection, src, ours)
+        registered = registration.register(connection, src, make_registration(pipeline))
         # before the slot: Postgres decodes a change with the catalog of its moment, which needs the publication
-        publication.publish(connection, src.publication, [*names, beats, history])
+        publication.publish(connection, src.publication, list_published(pipeline, names))
         _install_triggers(connection, src, say)
         # before the connector writes: a topic created by the broker has its default number of partitions
         if altered := topics.ensure(admin, required):
             say(f"configured anew as the log block says: {', '.join(altered)}")
     return registered
+
+
+def make_registration(pipeline: Pipeline) -> Registration:
+    """The pipeline's registration, as its settings have it."""
+    s = pipeline.settings
+    return Registration(pipeline.name, s.source.slot, s.source.publication, s.log.prefix)
+
+
+def list_published(pipeline: Pipeline, tables: Sequence[TableName]) -> list[TableName]:
+    """What the publication is to have: these tables, and our own."""
+    source = pipeline.settings.source
+    return [*tables, heartbeat_table(source).name, schema_history.history_table(source).name]
+
+
+def check_owned(
+    pipeline: Pipeline, connection: Connection, admin: Admin, required: Sequence[Topic], *, is_ours: bool = False
+) -> list[str]:
+    """Check that slot, publication and topics are this pipeline's, or free; returns topics with more partitions than
+    configured. Raises PreconditionError for what belongs to somebody else."""
+    registered = registration.read_registration(connection, pipeline.settings.source, pipeline.name)
+    is_ours = is_ours or registered is not None
+    more = topics.check(admin, required, ours=is_ours)
+    # unregistered things with these names are somebody else's: the connector would drain or alter them
+    if not is_ours:
+        _check_names_free(pipeline, connection)
+    return more
+
+
+def build_connector_properties(
+    pipeline: Pipeline,
+    connection: Connection,
+    client: ConnectClient,
+    registered: Registration,
+    captured: Sequence[TableName],
+) -> dict[str, str]:
+    """The connector's properties with these tables."""
+    s = pipeline.settings
+    keys = catalog.find_other_keys(connection, captured, s.source.choices.keys)
+    texts = s.source.choices.list_texts(captured)
+    tables = debezium_properties.CapturedTables(captured, keys, texts, s.log.max_row_bytes, client.extensions())
+    return debezium_properties.build_properties(connection, s.source, s.connect, registered, tables)
 
 
 def list_topics(pipeline: Pipeline, tables: Sequence[TableName]) -> list[Topic]:

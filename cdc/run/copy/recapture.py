@@ -19,13 +19,13 @@ from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.source import publication, registration, slot
 from cdc.connect.source.catalog import TablesRefusedError
 from cdc.connect.source.heartbeat import heartbeat_table
+from cdc.connect.source.row_estimates import estimate_rows
 from cdc.connect.source.schema_history import history_table
 from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.core.position import Bookmark, LogStart, Lsn, Offsets
 from cdc.core.table import Table, TableName
 from cdc.log.clients.topics import Admin
 from cdc.log.names import change_topic, transaction_topic
-from cdc.postgres.values import read_value
 from cdc.progress import Progress
 from cdc.run.copy import snapshot_copy as copies
 from cdc.run.copy.capture_setup import list_topics, prepare_capture, run_preflight
@@ -74,7 +74,7 @@ def plan_recapture(pipeline: Pipeline) -> RecapturePlan:
     """Plan a recapture; changes nothing. Raises CdcError when it is not possible."""
     with pipeline.open_source() as connection, pipeline.open_connect() as client:
         tables, refused = _accept_tables(pipeline, connection, client)
-        rows = _estimate_rows(connection, [table.name for table in tables])
+        rows = estimate_rows(connection, [table.name for table in tables])
         _check_setup(pipeline, connection, tables)
     return RecapturePlan(
         rows,
@@ -130,18 +130,6 @@ def _accept_tables(
     if not tables:
         raise TablesRefusedError(refusals)
     return tables, refusals
-
-
-def _estimate_rows(connection: Connection, names: Sequence[TableName]) -> dict[TableName, int]:
-    """The planner's estimate of each table's rows."""
-    # reltuples is -1 for a table that was never analysed
-    query = (
-        "WITH RECURSIVE tree(oid) AS (SELECT to_regclass(format('%%I.%%I', %s::text, %s::text))::oid UNION ALL"
-        " SELECT inhrelid FROM tree JOIN pg_inherits ON inhparent = tree.oid JOIN pg_class c ON c.oid = inhrelid AND"
-        " c.relispartition) SELECT coalesce(sum(greatest(c.reltuples, 0)) FILTER (WHERE c.relkind <> 'p'), 0)::bigint"
-        " FROM tree JOIN pg_class c USING (oid)"
-    )
-    return {name: int(read_value(connection, query, name.schema, name.table) or 0) for name in names}
 
 
 def _drop_old_capture(pipeline: Pipeline, connection: Connection, client: ConnectClient, say: Say) -> None:

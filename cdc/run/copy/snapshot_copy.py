@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from psycopg import Connection
 
 from cdc.config.settings import CAPTURE
-from cdc.connect.capture import connector, debezium_properties
+from cdc.connect.capture import connector
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.source import catalog, slot
 from cdc.connect.source import connection as source
@@ -20,6 +20,7 @@ from cdc.core.table import Table, TableName
 from cdc.log.clients.reader import read_written_ends
 from cdc.log.names import change_topic, transaction_topic
 from cdc.progress import SPARKS_ROWS, Progress
+from cdc.run.copy.capture_setup import build_connector_properties
 from cdc.run.copy.probe import wait_until_captured
 from cdc.run.pipeline import Pipeline
 from cdc.run.spark.errors import translate_errors
@@ -187,13 +188,8 @@ def start_capture(context: CopyContext, *, anew: bool = False) -> None:
     `anew`: forget the offsets of an earlier connector of this name, since the slot was just created.
     """
     s = context.pipeline.settings
-    keys = catalog.find_other_keys(context.connection, context.captured, s.source.choices.keys)
-    texts = s.source.choices.list_texts(context.captured)
-    captured = debezium_properties.CapturedTables(
-        context.captured, keys, texts, s.log.max_row_bytes, context.client.extensions()
-    )
-    config = debezium_properties.build_properties(
-        context.connection, s.source, s.connect, context.registration, captured
+    config = build_connector_properties(
+        context.pipeline, context.connection, context.client, context.registration, context.captured
     )
     if anew:
         connector.start_anew(context.client, s.connect.connector, config)

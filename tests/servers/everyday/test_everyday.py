@@ -1,4 +1,4 @@
-"""`cdc pause`, `cdc resume`, `cdc restart` of one pipeline on the real parts; each test leaves it followed by all."""
+"""The everyday verbs on the real parts, of one pipeline: each test leaves it followed by all."""
 
 import json
 from collections.abc import Iterator
@@ -11,10 +11,13 @@ from cdc.config.settings import CAPTURE
 from cdc.connect.capture.connector_state import look_up
 from cdc.core.errors import ConfigurationError, PausedError, PreconditionError, UnreachableError
 from cdc.core.table import TableName
+from cdc.log.clients.topics import Admin, Topic
+from cdc.log.names import change_topic
 from cdc.progress import LineProgress
 from cdc.run.control import control
 from cdc.run.control.question import ControlVerb
 from cdc.run.copy.resync import resync_tables
+from cdc.run.plan.plan import plan_bootstrap
 from cdc.run.read.tokens import take_token, wait_for_token
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, lend_bootstrapped, problems, verify
 from tests.support.parts.pipelines import MakePipeline, Pipeline
@@ -28,6 +31,12 @@ MADE = (
 PAUSE, RESUME, RESTART = ControlVerb.PAUSE, ControlVerb.RESUME, ControlVerb.RESTART
 
 
+def make(make_shared_pipeline: MakePipeline) -> Pipeline:
+    made = make_shared_pipeline(*MADE, tables=("public.things",))
+    made.configure("source:\n", "source:\n  heartbeat_seconds: 1\n")
+    return made
+
+
 @pytest.fixture
 def pipeline(
     left: list[Pipeline],
@@ -36,14 +45,78 @@ def pipeline(
     spark: SparkSession,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Pipeline]:
-    def make() -> Pipeline:
-        made = make_shared_pipeline(*MADE, tables=("public.things",))
-        made.configure("source:\n", "source:\n  heartbeat_seconds: 1\n")
-        return made
-
-    for lent in lend_bootstrapped(left, spark, make):
+    for lent in lend_bootstrapped(left, spark, lambda: make(make_shared_pipeline)):
         lent.set_environ(monkeypatch)
         yield lent
+
+
+def plan(pipeline: Pipeline) -> list[str]:
+    return [str(step) for step in plan_bootstrap(pipeline.opened()).steps]
+
+
+def test_a_plan_of_a_first_bootstrap_makes_nothing(
+    left: list[Pipeline], make_shared_pipeline: MakePipeline, quicker: None, spark: SparkSession
+) -> None:
+    pipeline = make(make_shared_pipeline)
+    s = pipeline.settings
+    planned = plan(pipeline)
+    assert planned == plan(pipeline)
+    [topics, others] = (
+        [step for step in planned if step.startswith("+ topic ") is is_topic] for is_topic in (True, False)
+    )
+    assert f"+ topic {s.log.prefix}.transaction: 1 partition" in topics
+    assert others == [
+        "+ schema cdc: our tables in the source",
+        f"+ registration {pipeline.opened().name}",
+        f"+ publication {s.source.publication}: public.things, cdc.heartbeat, cdc.shapes",
+        "+ event trigger cdc_note_shapes",
+        "+ event trigger cdc_note_rewrite",
+        f"+ slot {s.source.slot}",
+        f"+ connector {s.connect.connector}",
+        "+ table public.things: copied, about 0 rows",
+        "+ follower search: filled with public.things",
+        "+ follower latest: filled with public.things",
+    ]
+    assert pipeline.connection.execute("SELECT to_regnamespace('cdc')").fetchone() == (None,)
+    bootstrap(pipeline, spark)
+    assert plan(pipeline) == []
+    left.append(pipeline)
+
+
+def test_a_plan_names_what_a_bootstrap_then_does(
+    pipeline: Pipeline, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    s, topic = pipeline.settings, change_topic(pipeline.settings.log.prefix, THINGS)
+    pipeline.run(
+        "CREATE TABLE others (id int PRIMARY KEY)",
+        "DROP EVENT TRIGGER cdc_note_rewrite",
+    )
+    pipeline.configure("- public.things", "- public.things\n    - public.others")
+    with Admin(s.log) as admin:
+        admin.configure([Topic(topic, 1, config={"retention.ms": "60000"})])
+    assert main(["--config", str(pipeline.config), "plan", "--again", "public.things", "--json"]) == 0
+    planned = json.loads(capsys.readouterr().out)["steps"]
+    assert [f"{step['sign']} {step['kind']} {step['name']}: {step['detail']}" for step in planned] == [
+        f"+ topic {s.log.prefix}.public.others: 3 partitions",
+        f"~ topic {topic}: retention.ms=1209600000",
+        f"~ publication {s.source.publication}: with public.others",
+        "+ event trigger cdc_note_rewrite: None",
+        f"~ connector {s.connect.connector}: table.include.list with public.others; it starts again",
+        "~ table public.things: copied again, about 0 rows; readers get it by `cdc follow`",
+        "+ table public.others: copied, about 0 rows; readers get it by `cdc follow`",
+    ]
+    bootstrap(pipeline, spark)
+    assert main(["--config", str(pipeline.config), "plan"]) == 0
+    assert capsys.readouterr().err.endswith("everything is as cdc.yaml says: nothing to do\n")
+    pipeline.configure("- public.things\n    - public.others", "- public.things")
+    assert plan(pipeline) == [
+        f"~ publication {s.source.publication}: without public.others",
+        f"~ connector {s.connect.connector}: table.include.list; it starts again",
+        "- table public.others: not followed any more; followers keep its rows",
+    ]
+    bootstrap(pipeline, spark)
+    assert plan(pipeline) == []
+    catch_up(pipeline, spark)
 
 
 def act(pipeline: Pipeline, verb: ControlVerb, on: str) -> str:
