@@ -44,7 +44,10 @@ class Browser:
         return self._driver.execute_script(f"return {script}")
 
     def wait(self, condition: str, what: str, limit: float = 30) -> None:
-        until(lambda: bool(self.run(condition)), what, limit)
+        try:
+            until(lambda: bool(self.run(condition)), what, limit)
+        except AssertionError as late:
+            raise AssertionError(f"{late}; the page says: {self.text('body')[:4000]}") from None
 
     def text(self, selector: str) -> str:
         """What one reads there, on one line."""

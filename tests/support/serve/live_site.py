@@ -1,7 +1,7 @@
 """A real server of the page over documents that a test publishes; it can be killed, and started again at its port."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import uvicorn
@@ -14,11 +14,18 @@ from cdc.serve.publisher import Publisher
 from cdc.serve.server import open_socket, run_server
 from tests.support.waiting import until
 
+MakeRoutes = Callable[[Publisher], Sequence[Route]]
+
 
 class LiveSite:
     """Listens at a free port of the loopback address, from `start` to `kill`."""
 
-    def __init__(self, door: Door | None = None, verbs: Sequence[str] = (), routes: Sequence[Route] = ()) -> None:
+    def __init__(
+        self,
+        door: Door | None = None,
+        verbs: Sequence[str] = (),
+        routes: Callable[[Publisher], Sequence[Route]] = lambda _: (),
+    ) -> None:
         self.door = door or Door(LOOPBACK)
         self._verbs, self._routes = verbs, routes
         self.port = 0
@@ -35,7 +42,7 @@ class LiveSite:
         listening = open_socket("127.0.0.1", self.port)
         self.port = int(listening.getsockname()[1])
         servers: list[uvicorn.Server] = []
-        arguments = (build_app(site, *self._routes), listening, servers.append)
+        arguments = (build_app(site, *self._routes(self.publisher)), listening, servers.append)
         self._thread = threading.Thread(target=run_server, args=arguments, daemon=True)
         self._thread.start()
         until(lambda: bool(servers) and servers[0].started, "the server has started")

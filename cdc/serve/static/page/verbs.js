@@ -7,7 +7,7 @@ import { page } from './state.js';
 import { clock } from './words.js';
 import { toast } from './toast.js';
 
-const NAMES = { restart: 'Restart', pause: 'Pause', resume: 'Resume', recopy: 'Copy again', replay: 'Replay', drop: 'Drop', verify: 'Verify', rebuild: 'Fill anew' };
+const NAMES = { restart: 'Restart', pause: 'Pause', resume: 'Resume', recopy: 'Copy again', replay: 'Replay', verify: 'Verify', rebuild: 'Fill anew' };
 const POLL_MS = 1000;
 
 /** The button of a verb that this server takes; nothing where it takes none. */

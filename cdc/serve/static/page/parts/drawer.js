@@ -51,13 +51,13 @@ const DRAWERS = {
     return f && [name, f, [problemBox(name), f.why ? html`<p>${f.why}</p>` : '',
       facts([['kind', `${f.kind}${f.what ? `: ${f.what}` : ''}`], ['state since', time(f.since)], ['holds', unless(f.holds, (n) => plural(n, 'table'))], ['behind by', lag(f)], ['waiting', unless(f.changes_waiting, (n) => plural(n, 'change'))], ['arrives, applies', unless(f.arrives_per_second, (n) => `${count(n)}, ${count(f.applies_per_second)} changes a second`)], ['caught up in', unless(f.caught_up_in_seconds, span)], ['seen after', unless(f.p50_seconds, (s) => `${span(s)}, p99 ${span(f.p99_seconds)}`)], [`within ${page.doc.pipeline.goal_seconds} s, 24 h`, unless(f.kept_goal_ratio, (r) => `${(r * 100).toFixed(2)} %`)], ['bytes waiting', unless(f.bytes_waiting, bytes), true], ['at', f.lsn, true]]),
       f.batch?.stages ? block(`A batch: ${count(f.batch.changes_p50)} changes in ${span(f.batch.seconds_p50)} (p50)`, stages(f.batch)) : '',
-      lately(name), acts(actButton(f.state === 'paused' ? 'resume' : 'pause', name), actButton('verify', name))]];
+      lately(name), acts(actButton(f.state === 'paused' ? 'resume' : 'pause', name), actButton('restart', name), actButton('verify', name))]];
   },
   part(id) {
     const p = page.doc.parts[id], s = page.doc.slot;
     if (!p) return null;
     const slot = id === 'source' && s.retained_bytes != null ? block('Slot', facts([['name', s.name], ['keeps', `${bytes(s.retained_bytes)}${s.limit_bytes ? ` of ${bytes(s.limit_bytes)}` : ''}`], ['full in', s.full_in_seconds != null ? span(s.full_in_seconds) : 'not filling'], ['held by', s.held_by], ['status', s.wal_status]])) : '';
-    const verbs = id === 'capture' ? acts(actButton('restart', p.name), actButton(p.state === 'paused' ? 'resume' : 'pause', p.name)) : '';
+    const verbs = id === 'capture' ? acts(actButton('restart', 'capture'), actButton(p.state === 'paused' ? 'resume' : 'pause', 'capture')) : '';
     return [`${p.kind} ${p.name}`, p, [problemBox(id) || problemBox(p.name), facts([['state since', time(p.since)], ...(p.facts ?? []).map((f) => [f.name, f.value, f.deep])]), slot, lately(p.name), verbs]];
   },
   view(name) {
@@ -66,7 +66,7 @@ const DRAWERS = {
   },
   letters(id) {
     const l = page.doc.letters[id];
-    return l && [l.table, { state: 'paused', word: `${plural(l.keys, 'key')} held` }, [facts([['reason', l.reason], ['messages', `${count(l.messages)}${l.waiting ? `, of them ${l.waiting} only wait behind another` : ''}`], ['oldest', time(l.oldest_at)], ['first', l.first ? html`<span class="mono">${l.first}</span>` : null]]), block('On the command line, values masked', command('cdc dead-letters list')), html`<p class="sub">Values are never shown here.</p>`, acts(actButton('replay', l.table), actButton('drop', l.table))]];
+    return l && [l.table, { state: 'paused', word: `${plural(l.keys, 'key')} held` }, [facts([['reason', l.reason], ['messages', `${count(l.messages)}${l.waiting ? `, of them ${l.waiting} only wait behind another` : ''}`], ['oldest', time(l.oldest_at)], ['first', l.first ? html`<span class="mono">${l.first}</span>` : null]]), block('On the command line, values masked', command('cdc dead-letters list')), html`<p class="sub">Values are never shown here.</p>`, acts(actButton('replay', l.table))]];
   },
 };
 
