@@ -11,6 +11,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Self
 
+from msgspec.structs import replace
+
 from cdc.core.waiting import Deadline
 from cdc.run.health.capture_health import Look
 from cdc.run.health.observation import CaptureObserver
@@ -18,9 +20,11 @@ from cdc.run.pipeline import Pipeline
 from cdc.run.status.asking.all_questions import EVERY_SECONDS, Paces, Questions
 from cdc.run.status.document import Document
 from cdc.run.status.judging.composition import Composition
+from cdc.run.status.judging.events import add_events
 from cdc.run.status.judging.freshness import mark_stale
 from cdc.run.status.judging.measures import Measures
 from cdc.run.status.judging.rates import Past
+from cdc.run.status.judging.series import add_points
 from cdc.views.statement.final_windows import list_read_tables
 
 
@@ -133,7 +137,8 @@ class StatusWatch:
         composition = Composition(self._pipeline.settings, facts, measures, self._reads, self._every)
         before = self._document or self._previous
         seq = (before.seq if before else 0) + 1
-        return composition.compose(before, seq, round(1000 * (time.monotonic() - began)))
+        made = composition.compose(before, seq, round(1000 * (time.monotonic() - began)))
+        return replace(made, events=add_events(made, before), series=add_points(made, before))
 
 
 def look_once(pipeline: Pipeline, *, exact: bool = False) -> Document:

@@ -1,6 +1,7 @@
 """The output of `cdc status` for people: lags in words, and the reason for a missing number."""
 
 import pytest
+from msgspec.structs import replace
 
 from cdc.cli.status import _print, describe_verdict
 from cdc.run.status.document import About, Document, Verdict, decode, encode, to_builtins
@@ -92,14 +93,10 @@ def test_a_copy_is_an_estimate_with_its_time_left(capsys: pytest.CaptureFixture[
     shown = document({}, {"public.orders": TableStatus(state=State.COPYING, copy=copy)}, slot=slot)
     lines, _ = printed(capsys, decode(encode(shown)))
     assert [line[-1] for line in lines if line[:1] == ["public.orders"]] == ["copying about 99 %, 5 min left"]
-    lines, _ = printed(capsys, Document(**{**_fields(shown), "parts": {"capture": capture}}))
+    lines, _ = printed(capsys, replace(shown, parts={"capture": capture}))
     kept = "1,000 of 4,000 bytes retained, extended, full in 3 h 2 min, held by pid 7 (me), open for 12 min"
     assert ["slot", f"cdc_shop at {AT}, {kept}"] in lines
     assert ["capture", "cdc-shop running, task running"] in lines
-
-
-def _fields(shown: Document) -> dict[str, object]:
-    return {name: getattr(shown, name) for name in shown.__struct_fields__}
 
 
 @pytest.mark.parametrize(

@@ -81,8 +81,8 @@ def _describe_rest(tables: Mapping[str, TableStatus]) -> str:
     if not tables:
         return ""
     if followed == len(tables):
-        return f"All {format_count(followed, 'table')} are followed." if followed > 1 else "Its table is followed."
-    return f"{followed} of {format_count(len(tables), 'table')} are followed."
+        return f"All {followed:,} tables are followed." if followed > 1 else "Its table is followed."
+    return f"{followed:,} of {len(tables):,} tables followed."
 
 
 def _describe_freshness(followers: Mapping[str, Follower]) -> str:
