@@ -108,4 +108,5 @@ def test_the_page_follows_a_pipeline_through_a_cut_follower_and_a_verb(
         assert "public.things" in shown
         for secret in (VALUE, *pipeline.environ.values(), token.removeprefix("#token=")):
             assert secret not in shown
-    assert browser.complaints() == []
+        assert browser.complaints() == []
+        browser.go("about:blank")

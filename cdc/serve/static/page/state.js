@@ -26,10 +26,14 @@ export const isDark = () => choices.theme ? choices.theme === 'dark' : matchMedi
 export const now = () => page.clock + performance.now() - page.clockHeard;
 export function hearClock(iso) { page.clock = Date.parse(iso); page.clockHeard = performance.now(); }
 
-const EMPTY = { problems: {}, parts: {}, slot: {}, followers: {}, tables: {}, views: {}, letters: {}, verifications: {}, events: [] };
-const NO_SERIES = { step_seconds: 60, freshness: {}, slot_bytes: [], changes_per_minute: { arrived: [] } };
+const ROOMS = ['problems', 'parts', 'slot', 'followers', 'tables', 'views', 'letters', 'verifications'];
 /** What is absent is unknown: no part of the page asks whether a room of the document is there. */
-export const complete = (doc) => ({ ...EMPTY, ...doc, series: { ...NO_SERIES, ...doc.series } });
+export function complete(doc) {
+  const empty = Object.fromEntries(ROOMS.map((room) => [room, {}]));
+  const series = { step_seconds: 60, freshness: {}, slot_bytes: [], changes_per_minute: {}, ...doc.series };
+  series.changes_per_minute.arrived ??= [];
+  return { ...empty, events: [], ...doc, series };
+}
 
 /** RFC 7396: null removes, objects merge, all else replaces. */
 export function merge(target, patch) {

@@ -12,7 +12,7 @@ function heard(e) {
   return e.data ? JSON.parse(e.data) : null;
 }
 function append(points) {
-  const { series } = page.doc, lines = [[series.slot_bytes, points.slot_bytes], [series.changes_per_minute.arrived ??= [], points.arrived]];
+  const { series } = page.doc, lines = [[series.slot_bytes, points.slot_bytes], [series.changes_per_minute.arrived, points.arrived]];
   for (const [name, p] of Object.entries(points.freshness)) {
     const line = series.freshness[name] ??= { p50: Array(series.slot_bytes.length).fill(null), p99: Array(series.slot_bytes.length).fill(null) };
     lines.push([line.p50, p.p50], [line.p99, p.p99]);

@@ -8,7 +8,8 @@ import { HOUR, plural, span } from '../words.js';
 export const isFilling = () => page.doc.slot.full_in_seconds != null && page.doc.slot.full_in_seconds < 6 * HOUR;
 
 const box = (hop) => ['now', 'today', 'quiet'].includes(hop) ? hop : '';
-const added = (o) => o.hop_seconds != null ? `+${span(o.hop_seconds)}` : '';
+/** What a step adds is known while it works. */
+const added = (o) => o.hop_seconds != null && ['ok', 'behind'].includes(stateOf(o).state) ? `+${span(o.hop_seconds)}` : '';
 const arrow = (o) => html`<li class="hop ${hopOf(o)}" aria-hidden="true">${added(o)}</li>`;
 
 function station([id, p]) {
