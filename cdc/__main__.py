@@ -10,7 +10,7 @@ os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 # cheap: each verb imports its engine in its own body
 from cdc.cli import app, configuration, dead_letters, pipeline, recapture, serve, status, types, views, wait
 from cdc.cli import services as parts
-from cdc.cli.everyday import control, plan
+from cdc.cli.everyday import control, plan, tables, teardown, trace
 from cdc.demo import verbs as demo_verbs
 from cdc.lab import verbs as lab_verbs
 
@@ -22,7 +22,10 @@ VERBS: tuple[app.Register, ...] = (
     status.register,
     serve.register,
     plan.register,
+    tables.register,
     control.register,
+    teardown.register,
+    trace.register,
     views.register,
     wait.register,
     dead_letters.register,

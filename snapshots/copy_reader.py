@@ -67,6 +67,11 @@ class BlockReader:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
+def read_copied_rows(table: Table, copied: bytes) -> pa.RecordBatch:
+    """Convert what COPY in binary gave of a few rows; raises PreconditionError like `batches`."""
+    return BlockReader(table).batch([copied[_HEADER_BYTES:-_TRAILER_BYTES]])
+
+
 def _to_arrow(table: Table, column: Column, fields: Mapping[str, Field]) -> pa.Array:
     try:
         return type_of(column).from_copy(fields[column.name], column)

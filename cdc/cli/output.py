@@ -32,7 +32,11 @@ def warn(text: str) -> None:
 
 def as_json(value: object) -> None:
     """Print the value as one line of JSON, with sorted keys."""
-    data(json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_to_text))
+    data(to_json(value))
+
+
+def to_json(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_to_text)
 
 
 def _to_text(value: object) -> str:

@@ -48,14 +48,18 @@ def read(path: Path, environ: Mapping[str, str] = os.environ) -> LoadedSettings:
 
     Raises ConfigurationError if there is no such file, InvalidSettingsError with all problems if it is not valid.
     """
-    text = _text(path)
+    return check_text(read_text(path), path, environ)
+
+
+def check_text(text: str, path: Path, environ: Mapping[str, str] = os.environ) -> LoadedSettings:
+    """Read the settings of a text that the file at `path` has, or is to have. Raises like `read`."""
     # references first: the models check the resolved values
     resolver = Resolver(path.parent, environ)
     checked = _validate(resolver, _values(text, str(path)))
     if isinstance(checked, PipelineSettings):
         settings = checked.resolve_paths(path.parent)
         return LoadedSettings(settings, tuple(resolver.warnings), complete_names(resolver.written))
-    lines = _lines(text, str(path))
+    lines = parse_lines(text, str(path))
     raise InvalidSettingsError(
         [Problem(line_of(lines, place), format_path(place), problem, str(path)) for place, problem in checked]
     )
@@ -96,7 +100,8 @@ def schema() -> dict[str, Any]:
     return {**_or_reference(plain_schema()), **properties}
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """The text of a file. Raises ConfigurationError when there is none, or it is no text."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -128,7 +133,7 @@ def _values(text: str, file: str) -> dict[Any, Any]:
     return values
 
 
-def _lines(text: str, file: str) -> CommentedMap:
+def parse_lines(text: str, file: str) -> CommentedMap:
     """Parse the text to values of ruamel's own types, which keep their lines."""
     with _report_syntax(file):
         found: CommentedMap = YAML(typ="rt", pure=True).load(text)

@@ -32,6 +32,10 @@ class Requests:
         self._pause_path(name).unlink(missing_ok=True)
         return was
 
+    def list_paused(self) -> list[str]:
+        """The followers that are paused, and the CAPTURE if it is."""
+        return sorted(path.stem for path in self.folder.glob("*.pause"))
+
     def is_paused(self, name: str) -> bool:
         return self._pause_path(name).exists()
 

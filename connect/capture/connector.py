@@ -90,6 +90,16 @@ def halt(client: ConnectClient, name: str) -> None:
         _stop(client, name)
 
 
+def remove(client: ConnectClient, name: str) -> None:
+    """Stop the connector, forget its offsets, and delete it, if it exists. Raises PreconditionError like `halt`."""
+    if client.config(name) is None:
+        return
+    _stop(client, name)
+    # they survive a deleted connector, and would be those of the next of this name
+    client.forget_offsets(name)
+    client.delete(name)
+
+
 def start_anew(client: ConnectClient, name: str, config: dict[str, str]) -> None:
     """Start a connector from the beginning of its slot, without the offsets of an earlier one of the same name.
 

@@ -51,6 +51,12 @@ class Admin:
             found = self._client.list_topics(timeout=REQUEST_SECONDS).topics
         return {name: Topic(name, len(found[name].partitions)) for name in names if name in found}
 
+    def list_names(self, starts: tuple[str, ...]) -> list[str]:
+        """The names of all topics that begin with one of these."""
+        with self._connection.translate_errors():
+            found = self._client.list_topics(timeout=REQUEST_SECONDS).topics
+        return sorted(name for name in found if name.startswith(starts))
+
     def create(self, topics: Sequence[Topic]) -> None:
         """Create the topics; existing ones stay as they are."""
         new = [NewTopic(t.name, t.partitions, t.replication_factor, config=dict(t.config)) for t in topics]

@@ -219,3 +219,54 @@ def test_a_paused_capture(pipeline: Pipeline, spark: SparkSession) -> None:
     with opened.open_connect() as client:
         until(lambda: look_up(client, name).is_running, "it runs")
     assert not problems(pipeline)
+
+
+def trace(pipeline: Pipeline, capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, dict[str, object]]:
+    """What each place has of a row of things."""
+    capsys.readouterr()
+    assert main(["--config", str(pipeline.config), "trace", "public.things", *words, "--json"]) == 0
+    return {each["place"]: each for each in json.loads(capsys.readouterr().out)["places"]}
+
+
+def test_a_row_is_traced_through_all_places(
+    pipeline: Pipeline, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipeline.run("INSERT INTO things VALUES (100, 'a secret of a user')")
+    catch_up(pipeline, spark)
+    found = trace(pipeline, capsys, "100")
+    everywhere = {"source": "has it"} | dict.fromkeys(("log", "lake", "search", "latest"), "as in the source")
+    assert {place: each["state"] for place, each in found.items()} == everywhere
+    assert "inserted by " in str(found["log"]["note"])
+    assert found["log"]["committed_at"]
+    assert "secret" not in str(found)
+    assert trace(pipeline, capsys, "100", "--values")["search"]["row"] == {"id": 100, "note": "a secret of a user"}
+    act(pipeline, PAUSE, "search")
+    pipeline.run("UPDATE things SET note = 'newer' WHERE id = 100")
+    with following(pipeline, spark, "lake", "latest"):
+        assert wait_for_token(pipeline.opened(), "latest", take_token(pipeline.connection), 60)
+    found = trace(pipeline, capsys, "100")
+    assert {place: each["state"] for place, each in found.items()} == everywhere | {"search": "another version"}
+    act(pipeline, RESUME, "search")
+    pipeline.run("DELETE FROM things WHERE id = 100")
+    catch_up(pipeline, spark)
+    found = trace(pipeline, capsys, "100")
+    assert {each["state"] for each in found.values()} == {"no row"}
+    assert "deleted by " in str(found["log"]["note"])
+    # an older change than those that are read is not known, which is told
+    found = trace(pipeline, capsys, "1", "--messages", "1")
+    assert found["log"]["state"] == "not known"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["public.things", "x"], "that is no key of public.things: invalid input syntax for type integer: "),
+        (["public.things", "1", "2"], "the key of public.things is id, not 2 values"),
+        (["public.nothing", "1"], "the lake does not follow public.nothing"),
+    ],
+)
+def test_what_cannot_be_traced(
+    pipeline: Pipeline, capsys: pytest.CaptureFixture[str], words: list[str], told: str
+) -> None:
+    assert main(["--config", str(pipeline.config), "trace", *words]) == ConfigurationError.exit_code
+    assert told in capsys.readouterr().err
