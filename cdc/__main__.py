@@ -8,7 +8,7 @@ from collections.abc import Sequence
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 # cheap: each verb imports its engine in its own body
-from cdc.cli import app, configuration, dead_letters, pipeline, recapture, serve, status, types, views, wait
+from cdc.cli import app, configuration, dead_letters, pipeline, recapture, serve, status, top, types, views, wait
 from cdc.cli import services as parts
 from cdc.cli.everyday import control, plan, tables, teardown, trace
 from cdc.demo import verbs as demo_verbs
@@ -20,6 +20,7 @@ VERBS: tuple[app.Register, ...] = (
     pipeline.register,
     recapture.register,
     status.register,
+    top.register,
     serve.register,
     plan.register,
     tables.register,

@@ -72,6 +72,9 @@ def follow(
     until_caught_up: Annotated[
         bool, typer.Option("--until-caught-up", help="Stop when the followers have all present data of the source.")
     ] = False,
+    metrics: Annotated[
+        int | None, typer.Option("--metrics", min=0, max=65535, help="Serve metrics on this port of 127.0.0.1.")
+    ] = None,
 ) -> None:
     """Keep the followers in sync, one stream each, until Ctrl-C.
 
@@ -79,11 +82,16 @@ def follow(
     """
     invocation = Invocation.read(context)
     from cdc.run.follow.follow import follow as run
+    from cdc.run.metrics.serving import watch_and_tell
     from cdc.run.pipeline import select_followers
     from cdc.run.spark.errors import translate_errors
 
     names = select_followers(invocation.settings, follower or [])
-    with translate_errors("following"), invocation.open_pipeline("follow") as pipeline:
+    with (
+        translate_errors("following"),
+        invocation.open_pipeline("follow") as pipeline,
+        watch_and_tell(pipeline, metrics, output.say),
+    ):
         run(pipeline, names, output.say, until_caught_up=until_caught_up)
 
 

@@ -10,8 +10,8 @@ from cdc.cli.invocation import Invocation
 from cdc.cli.options import Json
 
 if TYPE_CHECKING:
-    from cdc.run.status.document import Document, Problem
-    from cdc.run.status.things import Follower, Part, TableStatus, View, Writes
+    from cdc.run.status.document import Document, StatusProblem
+    from cdc.run.status.things import FollowerStatus, Part, TableStatus, View, Writes
 
 NOT_COUNTED = "not counted"
 NO_NUMBERS: Final = (None, None, None)
@@ -64,7 +64,7 @@ def describe_verdict(document: "Document") -> str:
     return f"{verdict.level.upper()}: {title}{verdict.detail and f'. {verdict.detail}'}"
 
 
-def describe_problem(problem: "Problem", document: "Document") -> str:
+def describe_problem(problem: "StatusProblem", document: "Document") -> str:
     """A problem on one line, with the time left in its place."""
     from cdc.run.health.result import format_duration
 
@@ -161,7 +161,7 @@ def _to_view_row(name: str, view: "View") -> tuple[object, ...]:
     return name, view.rows, view.lsn, view.word
 
 
-def _to_cell(table: "TableStatus", name: str, follower: "Follower") -> object:
+def _to_cell(table: "TableStatus", name: str, follower: "FollowerStatus") -> object:
     """The number of rows, or why there is none."""
     if name in table.not_counted:
         return output.Instead(NOT_COUNTED)
@@ -176,7 +176,7 @@ def _to_cell(table: "TableStatus", name: str, follower: "Follower") -> object:
     return output.Instead("not known" if follower.why or follower.state == "unknown" else "none yet")
 
 
-def to_follower_row(name: str, follower: "Follower") -> tuple[object, ...]:
+def to_follower_row(name: str, follower: "FollowerStatus") -> tuple[object, ...]:
     """A follower's position, and how far it is behind, in numbers where they are known."""
     if follower.lsn is None:
         return name, None, follower.word, *NO_NUMBERS

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from cdc.config.history_findings import find_wrong_histories
+from cdc.config.metrics_settings import MetricsSettings
 from cdc.config.spark_settings import SparkSettings
 from cdc.config.table_findings import entry, find_wrong_policies, find_wrong_tables
 from cdc.config.topic_findings import find_taken_topics
@@ -66,6 +67,7 @@ class PipelineSettings(Settings):
     """What is derived from the tables and kept up in the lake, by names as tables have them: `schema.view`."""
     spark: SparkSettings = SparkSettings()
     follow: FollowSettings = FollowSettings()
+    metrics: MetricsSettings = MetricsSettings()
 
     @property
     def selection(self) -> Selection:

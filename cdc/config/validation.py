@@ -37,6 +37,7 @@ PATTERNS = {
     r"^[a-zA-Z0-9._-]{0,200}$": "up to 200 letters, digits, ., _ and -",
     r"^[a-z0-9_]{0,63}$": "up to 63 of a-z, 0-9 and _",
     r"^[^/?#%\s]*$": "a name without /, ?, #, % and spaces",
+    r"^https?://[^\s@]+$": "an address that starts with http:// or https://, without a password",
     r"^[1-9][0-9]*[kmgtKMGT]$": "an amount of memory such as 2g or 512m",
     CHOSEN_TYPE: CHOSEN_TYPES,
 }

@@ -156,10 +156,13 @@ def _create(connection: Connection, source: SourceSettings, slot: str, *, tempor
 
 def _wait_for_answer(pgconn: PGconn, seconds: float) -> bool:
     deadline = Deadline(seconds)
+    waiting = select.poll()
+    # not select(): a process with many open files has descriptors above its limit
+    waiting.register(pgconn.socket, select.POLLIN)
     while pgconn.is_busy():
         if deadline.is_past:
             return False
-        select.select([pgconn.socket], [], [], deadline.seconds_left)
+        waiting.poll(1000 * deadline.seconds_left)
         # a lost connection ends the wait as well: the result has the error
         with suppress(psycopg.OperationalError):
             pgconn.consume_input()

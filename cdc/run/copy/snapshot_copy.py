@@ -25,6 +25,7 @@ from cdc.run.copy.probe import wait_until_captured
 from cdc.run.pipeline import Pipeline
 from cdc.run.spark.errors import translate_errors
 from cdc.run.spark.job_progress import track_job
+from cdc.run.status.stream_report import open_reports, report_copy
 from cdc.sinks.lake.table.load import CopiedFiles, LakeCopyWriter, prepare_folder
 from cdc.snapshots.copy import SnapshotSource, copy_table
 from cdc.snapshots.shared_snapshot import OnLock, SharedSnapshot, files, hold_snapshot
@@ -214,12 +215,17 @@ def _copy_tables(
         source.conninfo(context.pipeline.settings.source, context.connection.info.server_version), keeper.snapshot
     )
     spark, rows, lake = context.pipeline.spark, keeper.estimated_rows, context.pipeline.lake
+    reports = open_reports(context.pipeline)
     for table in tables:
         try:
             storage = prepare_folder(lake, table.name)
             # the planner's estimate; a table that was never analysed has none, and its bar no end
-            with context.progress.bar(str(table.name), rows[table.name] or None, waiting_for=SPARKS_ROWS) as advance:
-                watch, pages = track_job(spark, advance, rows[table.name]), keeper.pages[table.name]
+            name, estimate = str(table.name), rows[table.name] or None
+            with (
+                context.progress.bar(name, estimate, waiting_for=SPARKS_ROWS) as advance,
+                report_copy(reports, name, estimate, advance) as told,
+            ):
+                watch, pages = track_job(spark, told, rows[table.name]), keeper.pages[table.name]
                 with translate_errors(f"the copy of {table.name}"):
                     files = copy_table(spark, readers, table, pages, LakeCopyWriter(table, storage), watch)
             # one commit with the bookmark in it: after a kill, only tables without a bookmark are copied

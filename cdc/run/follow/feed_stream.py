@@ -1,6 +1,7 @@
 """The stream that keeps a follower behind the lake in sync: reads new cuts, applies the changes between them."""
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -105,7 +106,7 @@ class FeedStream:
         # from the smallest step to the largest: a table whose changes are lost may have a new copy in a later cut
         for number, choose in enumerate(choices, 1):
             try:
-                return self._apply(choose(), anew=number == len(choices))
+                return self._apply(choose(), cuts, anew=number == len(choices))
             except HistoryLostError as error:
                 lost = error
                 self._feed.forget()
@@ -131,8 +132,9 @@ class FeedStream:
             chosen = cut
         return chosen
 
-    def _apply(self, until: Cut, *, anew: bool) -> bool:
-        """Bring the follower to this cut. `anew`: copy tables again whose changes cannot be read."""
+    def _apply(self, until: Cut, cuts: Sequence[Cut], *, anew: bool) -> bool:
+        """Bring the follower to this cut, by way of `cuts`. `anew`: copy tables again whose changes cannot be read."""
+        began = time.monotonic()
         if until.ids != self._cut.ids:
             # a table was made anew under its name, and has another log
             self._feed.forget()
@@ -153,12 +155,14 @@ class FeedStream:
         followed = {name: rows for name, rows in changes.items() if name not in stopped}
         self._follower.apply(FeedBatch(followed, until.committed_ms), until.position)
         self._cut = until
+        stages = {"apply": time.monotonic() - began}
         self._filler.report_stops(until)
         self._filler.say_remarks()
         # before `reached`: whoever waits for a position expects all tables that can be there
         self._filler.refill(until)
         self._hooks.works()
-        return self._hooks.reached(BatchProgress(until.position, 0))
+        committed = [cut.committed_ms for cut in cuts if until.position.covers(cut.position)]
+        return self._hooks.reached(BatchProgress(until.position, 0, committed, stages))
 
     def _read_changes(self, table: Table, until: Cut, *, anew: bool) -> Iterable[FeedRows] | None:
         """The changes of a table up to this cut; None when it has to be copied: the follower has another table."""

@@ -95,7 +95,7 @@ def _run_streams(
 ) -> list[CdcError | None]:
     """Run the streams to their ends; returns the reason to end the process, if any, and each stream's failure."""
     # leaving the pool waits for every stream: each ends after its current batch
-    with ThreadPoolExecutor(len(names)) as threads:
+    with streams.report(), ThreadPoolExecutor(len(names)) as threads:
         running = [threads.submit(streams.run, name) for name in names]
         fatal = _wait_for_streams(running, find_fatal, stopping)
         return [fatal, *(stream.result() for stream in running)]

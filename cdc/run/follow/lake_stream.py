@@ -1,5 +1,6 @@
 """The stream that keeps the lake in sync: cuts transactions into runs by their ENDs, reads and applies each run."""
 
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -145,7 +146,9 @@ class LakeStream:
                 self._position = replace(run.position(self._position, start), beat=beats.digest)
                 self._pace.note_rest()
                 continue
+            began = time.monotonic()
             tables, changes, read = self._read_run(run, start)
+            stages = {"read": time.monotonic() - began}
             # commits happen in the order of the runs; and only now is it known whether `reached` wants more
             self._await_commit()
             if self._is_done:
@@ -155,7 +158,8 @@ class LakeStream:
                 # belong to no table, and a sweep deletes them
                 read = self._read_tables(run, tables, changes, start)
             position = replace(run.position(self._position, read.next_offsets), beat=beats.digest)
-            self._committing = self._commit_thread.submit(self._commit, read, BatchProgress(position, changes))
+            progress = BatchProgress(position, changes, run.committed_ms.tolist(), stages)
+            self._committing = self._commit_thread.submit(self._commit, read, progress)
             # this run reaches the furthest table: from here on no table is ahead of the position
             self._position, self._furthest = position, BEFORE_LOG
 
@@ -177,7 +181,9 @@ class LakeStream:
                 self._stop_table_of(lost, joining, self._position.next_offsets)
 
     def _commit(self, read: ReadRun | ReadLargeRun, progress: BatchProgress) -> bool:
+        began = time.monotonic()
         applied = self._follower.apply(read.batch, progress.position)
+        progress = replace(progress, stages={**progress.stages, "apply": time.monotonic() - began})
         # the cost of this commit decides how long the next micro-batch waits for more changes
         self._pace.note_commit(applied.cost, len(read.batch.ends))
         self._report(applied)

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -27,6 +27,7 @@ from cdc.run.follow.maintenance import run_maintenance
 from cdc.run.follow.schema_changes import SchemaChanges
 from cdc.run.follow.stop_reports import StopReports
 from cdc.run.follow.stop_requests import StopRequests
+from cdc.run.follow.stream_meter import StreamMeter, report_streams
 from cdc.run.follow.streams import BatchProgress, ProblemReporter, SparkStream, Stream, StreamRunner
 from cdc.run.follow.view_stream import ViewStream, maintain_views
 from cdc.run.health.confirmed import ConfirmedLsns
@@ -37,6 +38,7 @@ from cdc.run.pipeline import Pipeline
 from cdc.run.scratch import open_scratch
 from cdc.run.shutdown import POLL_SECONDS, StreamEnd
 from cdc.run.spark.errors import SparkEndedError
+from cdc.run.status.stream_report import open_reports
 from cdc.run.tables.resume_check import require_position
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.follower import DeltaFollower
@@ -85,6 +87,7 @@ class ProcessStreams:
         self._stopping = stopping
         self._context, self._say = context, context.say
         self._fed = pipeline.fed
+        self._meters = {name: StreamMeter() for name in names}
         # without a stream behind the lake in this process, recent changes would be kept for nobody
         self._recent = ChangeCache() if set(names) - {self._lake} else ChangeCache(0)
         self._keeper: ViewKeeper | None = None
@@ -99,6 +102,10 @@ class ProcessStreams:
                 if name in self._fed:
                     self._fed[name].take_over()
         self._say(f"following: {', '.join(names)}")
+
+    def report(self) -> AbstractContextManager[None]:
+        """Tell of the streams in reports, as long as the context lasts."""
+        return report_streams(self._meters, open_reports(self._pipeline))
 
     def resync(self, names: Collection[TableName]) -> ResyncResult:
         """Copy tables beside the streams."""
@@ -120,7 +127,7 @@ class ProcessStreams:
         waits = None if is_lake or self._context.target is not None else reporter
         with ExitStack() as held:
             start = self._starter(name, done, reporter, held)
-            runner = StreamRunner(name, start, done, self._say, waits)
+            runner = StreamRunner(name, start, done, self._say, waits, self._meters[name].note_retry)
             failure = runner.run()
             while failure is None and not done.is_for_good:
                 failure = self._keep_request(name, done) or runner.run()
@@ -245,7 +252,8 @@ class ProcessStreams:
         return [*(position for position in positions if position is not None), *computed]
 
     def _report_progress(self, name: str, done: StreamEnd, progress: BatchProgress) -> bool:
-        """Print the progress of a batch; returns whether its stream is to go on."""
+        """Print and measure the progress of a batch; returns whether its stream is to go on."""
+        self._meters[name].note_batch(progress)
         if progress.changes:
             self._say(f"{name}: {format_count(progress.changes, 'change')}, at {format_lsn(progress.position.lsn)}")
         target, resyncs = self._context.target, self._context.resyncs

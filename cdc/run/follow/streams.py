@@ -4,8 +4,8 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -26,10 +26,20 @@ FINAL = (RefusedError, HistoryLostError, ConfigurationError, SparkEndedError)
 
 @dataclass(frozen=True, slots=True)
 class BatchProgress:
-    """One batch of a stream: the position it has reached, and how many changes it had (0 where nobody counts)."""
+    """One batch of a stream: the position it has reached, and how many changes it had (0 where nobody counts).
+
+    `committed_ms`: when its commits, or the last one of each cut, were made in the source, since 1970. `stages`: the
+    seconds that each part of its work took.
+    """
 
     position: Position
     changes: int
+    committed_ms: Sequence[int] = ()
+    stages: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float:
+        return sum(self.stages.values())
 
 
 class Stream(Protocol):
@@ -79,7 +89,7 @@ class StreamRunner:
 
     `start` builds the stream anew from the follower's position. Without a `reporter`, only UnreachableError is
     retried, for RETRIES_SECONDS. With one, every failure that somebody may repair is retried for ever, and each
-    reason is said once. The pause doubles from FIRST_WAIT_SECONDS to LONGEST_WAIT_SECONDS.
+    reason is said once. The pause doubles from FIRST_WAIT_SECONDS to LONGEST_WAIT_SECONDS. `on_retry` hears of each.
     """
 
     name: str
@@ -87,6 +97,7 @@ class StreamRunner:
     stopping: threading.Event
     say: Callable[[str], None]
     reporter: ProblemReporter | None = None
+    on_retry: Callable[[], None] = lambda: None
 
     def run(self) -> CdcError | None:
         """Run until stopped; returns None then, or the failure that ended it."""
@@ -101,6 +112,7 @@ class StreamRunner:
                 wait, since = FIRST_WAIT_SECONDS, time.monotonic()
             if self.reporter is None and time.monotonic() - since > RETRIES_SECONDS:
                 return failure
+            self.on_retry()
             self._say_retry(failure, wait)
             self.stopping.wait(wait)
             wait = min(2 * wait, LONGEST_WAIT_SECONDS)

@@ -34,18 +34,18 @@ class ViewStream:
 
     def run(self, stopping: threading.Event) -> None:
         """Go on until `stopping` is set or `reached` says to end. Raises the failure that ends it."""
-        rings, last, told = 0, None, None
+        rings, last, told, committed = 0, None, None, 0
         try:
             while not stopping.is_set():
                 cut = self.cuts.last()
                 if cut is not None and (last is None or not last.position.covers(cut.position)):
-                    last = self.keeper.advance(cut)
+                    last, committed = self.keeper.advance(cut), cut.committed_ms
                 # beside each other: the views that are filled go on meanwhile
                 has_filled = last is not None and self.keeper.fill_next()
                 self.hooks.works()
                 if last is not None and not has_filled and last.position != told and not self.keeper.is_filling:
                     told = last.position
-                    if not self.hooks.reached(BatchProgress(told, 0)):
+                    if not self.hooks.reached(BatchProgress(told, 0, [committed])):
                         return
                 elif not has_filled and (cut is None or last is None or last.position.covers(cut.position)):
                     rings = self._rest(rings, stopping)

@@ -1,6 +1,6 @@
 """The status document: everything that is known of a pipeline at one moment, as values with a JSON form.
 
-One document feeds `cdc status`, `cdc top`, the page of `cdc serve`, and the metrics. Objects are maps by name, so that
+One document feeds `cdc status`, `cdc top`, the page of its server, and the metrics. Objects are maps by name, so that
 a merge patch (RFC 7396) reaches everything. Times are in UTC by this machine's clock, those of commits by the source's;
 units are in the names. What is absent in the JSON is not known, or has its default.
 """
@@ -12,20 +12,21 @@ from typing import Any
 import msgspec
 
 from cdc.run.status.things import (
-    Follower,
+    FollowerStatus,
+    LakeFiles,
     Letters,
     Level,
     Part,
     Slot,
+    StatusValue,
     TableStatus,
-    Value,
     Verification,
     View,
     Writes,
 )
 
 
-class About(Value, frozen=True, kw_only=True):
+class About(StatusValue, frozen=True, kw_only=True):
     """The pipeline itself. `may_act`: this server takes verbs. `file_state`: whether the file equals what runs."""
 
     name: str
@@ -36,7 +37,7 @@ class About(Value, frozen=True, kw_only=True):
     file_state: str | None = None
 
 
-class Verdict(Value, frozen=True, kw_only=True):
+class StatusVerdict(StatusValue, frozen=True, kw_only=True):
     """The one sentence. `{left}` in `title` stands for the time until `deadline`."""
 
     level: Level
@@ -46,14 +47,14 @@ class Verdict(Value, frozen=True, kw_only=True):
     since: datetime | None = None
 
 
-class Subject(Value, frozen=True, kw_only=True):
+class Subject(StatusValue, frozen=True, kw_only=True):
     """What a problem is about. `kind`: part, follower, table, view, letters, verification, slot or pipeline."""
 
     kind: str
     name: str
 
 
-class Problem(Value, frozen=True, kw_only=True):
+class StatusProblem(StatusValue, frozen=True, kw_only=True):
     """What is wrong in short, since when, the whole reason why, whom it hurts, and what to type.
 
     `{left}` and `{age}` in a text stand for the time until `deadline` and since `since`. `exit_code`: of a verb that
@@ -81,7 +82,7 @@ class Problem(Value, frozen=True, kw_only=True):
         return f"{event} → {self.remedy}" if self.remedy else event
 
 
-class Event(Value, frozen=True, kw_only=True):
+class StatusEvent(StatusValue, frozen=True, kw_only=True):
     """What happened. `kind`: of the thing that it happened to."""
 
     at: datetime
@@ -90,12 +91,12 @@ class Event(Value, frozen=True, kw_only=True):
     level: Level | None = None
 
 
-class Percentiles(Value, frozen=True, kw_only=True):
+class Percentiles(StatusValue, frozen=True, kw_only=True):
     p50: Sequence[float | None] = ()
     p99: Sequence[float | None] = ()
 
 
-class Series(Value, frozen=True, kw_only=True):
+class Series(StatusValue, frozen=True, kw_only=True):
     """The last 6 h, one point a step from `start` on; None where nobody looked."""
 
     start: datetime
@@ -105,7 +106,7 @@ class Series(Value, frozen=True, kw_only=True):
     changes_per_minute: Mapping[str, Sequence[float | None]] = {}
 
 
-class Step(Value, frozen=True, kw_only=True):
+class StatusStep(StatusValue, frozen=True, kw_only=True):
     """What a new user runs next."""
 
     command: str
@@ -113,10 +114,11 @@ class Step(Value, frozen=True, kw_only=True):
     done: bool = False
 
 
-class Document(Value, frozen=True, kw_only=True):
+class Document(StatusValue, frozen=True, kw_only=True):
     """The status document. `seq` grows by one a look; `took_ms`: how long it looked.
 
-    `notes`: what is as it has to be, and worth knowing.
+    `log_age_seconds`: since the newest commit in the log, heartbeats included. `notes`: what is as it has to be, and
+    worth knowing.
     """
 
     schema: int
@@ -125,19 +127,21 @@ class Document(Value, frozen=True, kw_only=True):
     every_seconds: float
     took_ms: int = 0
     pipeline: About
-    verdict: Verdict
-    problems: Mapping[str, Problem] = {}
+    verdict: StatusVerdict
+    problems: Mapping[str, StatusProblem] = {}
     parts: Mapping[str, Part] = {}
     slot: Slot | None = None
-    followers: Mapping[str, Follower] = {}
+    followers: Mapping[str, FollowerStatus] = {}
     tables: Mapping[str, TableStatus] = {}
     views: Mapping[str, View] = {}
     letters: Mapping[str, Letters] = {}
     verifications: Mapping[str, Verification] = {}
+    log_age_seconds: float | None = None
+    lake_files: LakeFiles | None = None
     lake_writes: Writes | None = None
-    events: Sequence[Event] = ()
+    events: Sequence[StatusEvent] = ()
     series: Series | None = None
-    steps: Sequence[Step] = ()
+    steps: Sequence[StatusStep] = ()
     notes: Sequence[str] = ()
 
     @property

@@ -6,14 +6,15 @@ its `at` says: who reads it decides how long it holds.
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
 import msgspec
 
+from cdc.progress import Advance
 from cdc.run.pipeline import Pipeline
 from cdc.run.status.things import Verification
 
@@ -22,6 +23,8 @@ EVERY_SECONDS: Final = 1.0
 """The least pause between two writes of a report."""
 HOLDS_SECONDS: Final = 15.0
 """How long a report holds: five intervals of two seconds, and five seconds."""
+FRESHNESS_BOUNDS: Final = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+"""Seconds: the bounds of the histogram of freshness."""
 COPIES: Final = ".copies"
 VERIFICATIONS: Final = ".verifications"
 
@@ -29,8 +32,9 @@ VERIFICATIONS: Final = ".verifications"
 class StreamReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a follower's stream tells of itself. Totals count since `began_at`; times are seconds since 1970.
 
-    `freshness`: seconds from a commit in the source until the follower had it, of the newest batches. `stages`: seconds
-    of the newest batches, in all. `buckets`: how many batches were that fresh or fresher, by the bounds of the metric.
+    `freshness`: seconds from a commit in the source until the follower had it, of the newest commits; `buckets`: how
+    many of all `commits` were as fresh as each of FRESHNESS_BOUNDS. `batch_seconds`, `batch_changes`: of the newest
+    batches; `stages`: seconds of all batches.
     """
 
     at: float
@@ -39,7 +43,7 @@ class StreamReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     batches: int = 0
     changes: int = 0
     retries: int = 0
-    by_op: Mapping[str, int] = {}
+    commits: int = 0
     freshness: Sequence[float] = ()
     freshness_sum: float = 0.0
     buckets: Mapping[str, int] = {}
@@ -87,9 +91,8 @@ class Reports:
         return self.read(follower, StreamReport)
 
     def read_copies(self) -> Mapping[str, CopyReport]:
-        """The copies under way, by table: those that were told of lately."""
-        found = self.read(COPIES, dict[str, CopyReport]) or {}
-        return {table: copy for table, copy in found.items() if time.time() - copy.at < HOLDS_SECONDS * 4}
+        """The copies that were told of last, by table: they hold as long as somebody holds the lease of copies."""
+        return self.read(COPIES, dict[str, CopyReport]) or {}
 
     def read_verifications(self) -> Mapping[str, Verification]:
         """The newest verification of each follower."""
@@ -104,29 +107,29 @@ def open_reports(pipeline: Pipeline) -> Reports:
     return Reports(pipeline.state / "reports" / pipeline.name)
 
 
-class CopyReporter:
-    """Tells of the copies that this process makes, one after the other."""
+@contextmanager
+def report_copy(
+    reports: Reports, table: str, all_rows: int | None, advance: Advance, clock: Callable[[], float] = time.time
+) -> Iterator[Advance]:
+    """Tell of a copy as long as the context lasts; gives `advance`, which tells of each further number of rows, too."""
+    began, done, told = clock(), 0, float("-inf")
+    lock = threading.Lock()
 
-    def __init__(self, reports: Reports, clock: Callable[[], float] = time.time) -> None:
-        self._reports = reports
-        self._clock = clock
-        self._lock = threading.Lock()
+    def tell(rows: int) -> None:
+        nonlocal done, told
+        with lock:
+            done += rows
+            if (now := clock()) - told >= EVERY_SECONDS:
+                told = now
+                copy = CopyReport(at=now, began_at=began, done_rows=done, all_rows=all_rows)
+                reports.write(COPIES, {table: copy})
 
-    def begin(self, table: str, all_rows: int | None) -> Callable[[int], None]:
-        """Tell that a copy begins; returns what is to be called with each further number of rows."""
-        began, done, told = self._clock(), 0, 0.0
+    def advance_both(rows: int) -> None:
+        advance(rows)
+        tell(rows)
 
-        def advance(rows: int) -> None:
-            nonlocal done, told
-            with self._lock:
-                done += rows
-                if (now := self._clock()) - told >= EVERY_SECONDS:
-                    told = now
-                    copy = CopyReport(at=now, began_at=began, done_rows=done, all_rows=all_rows)
-                    self._reports.write(COPIES, {table: copy})
-
-        advance(0)
-        return advance
-
-    def end(self) -> None:
-        self._reports.remove(COPIES)
+    tell(0)
+    try:
+        yield advance_both
+    finally:
+        reports.remove(COPIES)

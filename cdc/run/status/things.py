@@ -48,11 +48,11 @@ class Level(StrEnum):
     OK = "ok"
 
 
-class Value(msgspec.Struct, frozen=True, omit_defaults=True, rename={"holders": "in"}):
+class StatusValue(msgspec.Struct, frozen=True, omit_defaults=True, rename={"holders": "in"}):
     """A value of the document; `holders` is called `in` in JSON."""
 
 
-class Fact(Value, frozen=True, kw_only=True):
+class Fact(StatusValue, frozen=True, kw_only=True):
     """A line of a part's drawer. `deep`: shown with bytes and LSNs only."""
 
     name: str
@@ -60,7 +60,7 @@ class Fact(Value, frozen=True, kw_only=True):
     deep: bool = False
 
 
-class Part(Value, frozen=True, kw_only=True):
+class Part(StatusValue, frozen=True, kw_only=True):
     """A part of the path. `hop_seconds`: the median time that this step adds to a change. `line`: below its word."""
 
     order: int
@@ -76,7 +76,7 @@ class Part(Value, frozen=True, kw_only=True):
     facts: Sequence[Fact] = ()
 
 
-class Slot(Value, frozen=True, kw_only=True):
+class Slot(StatusValue, frozen=True, kw_only=True):
     """The replication slot. `full_in_seconds`: at the rate of the last 30 minutes; None while it does not fill.
 
     `limit_bytes`: of `max_slot_wal_keep_size`; None without a limit. `held_by`: whom it waits for.
@@ -102,7 +102,7 @@ class Slot(Value, frozen=True, kw_only=True):
     xmin_age_transactions: int | None = None
 
 
-class Batch(Value, frozen=True, kw_only=True):
+class BatchTimes(StatusValue, frozen=True, kw_only=True):
     """The newest batches of a stream: medians, and the seconds that each stage took."""
 
     changes_p50: float | None = None
@@ -110,7 +110,7 @@ class Batch(Value, frozen=True, kw_only=True):
     stages: Mapping[str, float] = {}
 
 
-class Follower(Value, frozen=True, kw_only=True):
+class FollowerStatus(StatusValue, frozen=True, kw_only=True):
     """A follower. `behind_seconds`: since the oldest commit that it lacks; 0 where it lacks none.
 
     `trend`: catching up, falling behind, or not catching up. `kept_goal_ratio` and percentiles are of 24 h or less;
@@ -139,12 +139,12 @@ class Follower(Value, frozen=True, kw_only=True):
     arrives_per_second: float | None = None
     applies_per_second: float | None = None
     kept_goal_ratio: float | None = None
-    batch: Batch | None = None
+    batch: BatchTimes | None = None
     day: Sequence[float] = ()
     holds: int = 0
 
 
-class Copy(Value, frozen=True, kw_only=True):
+class CopyStatus(StatusValue, frozen=True, kw_only=True):
     """A copy under way. `is_estimate`: of `all_rows`, so no percentage reaches 100 before the copy has joined."""
 
     phase: str
@@ -156,7 +156,7 @@ class Copy(Value, frozen=True, kw_only=True):
     began_at: datetime | None = None
 
 
-class TableStatus(Value, frozen=True, kw_only=True):
+class TableStatus(StatusValue, frozen=True, kw_only=True):
     """A table. `rows`: of the source; `rows_in`: of each follower that holds it, None where it has no copy of it.
 
     `not_counted`: the followers that would have to read every row. `recopy`: `cdc follow` copies it again by itself.
@@ -181,10 +181,10 @@ class TableStatus(Value, frozen=True, kw_only=True):
     verified_at: datetime | None = None
     verdict: str | None = None
     history: bool = False
-    copy: Copy | None = None
+    copy: CopyStatus | None = None
 
 
-class View(Value, frozen=True, kw_only=True):
+class View(StatusValue, frozen=True, kw_only=True):
     """A view. `shows_seconds`: from a commit to the cut that shows it. `how`: by keys, or as a whole."""
 
     order: int
@@ -206,7 +206,7 @@ class View(Value, frozen=True, kw_only=True):
     day: Sequence[float] = ()
 
 
-class Letters(Value, frozen=True, kw_only=True):
+class Letters(StatusValue, frozen=True, kw_only=True):
     """Messages of one table that were not applied, for one reason; no value of them."""
 
     table: str
@@ -218,7 +218,7 @@ class Letters(Value, frozen=True, kw_only=True):
     first: str | None = None
 
 
-class Verification(Value, frozen=True, kw_only=True):
+class Verification(StatusValue, frozen=True, kw_only=True):
     """The newest verification of a follower, or of the views. `of`: the tables that it holds."""
 
     at: datetime
@@ -234,7 +234,16 @@ class Verification(Value, frozen=True, kw_only=True):
     differences: int = 0
 
 
-class Writes(Value, frozen=True, kw_only=True):
+class LakeFiles(StatusValue, frozen=True, kw_only=True):
+    """What the lake's tables have as files. `dead_row_ratio`: rows that are deleted and still stored, of all."""
+
+    files: int
+    small_files: int
+    bytes: int
+    dead_row_ratio: float = 0.0
+
+
+class Writes(StatusValue, frozen=True, kw_only=True):
     """What the lake writes in an hour at the present rate. `requests`: of an object store."""
 
     commits: int

@@ -4,6 +4,7 @@ Measured, never inferred (*Designing Data-Intensive Applications*, chapter 12, "
 tables with equal digests are equal. Only the others are compared row by row.
 """
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
@@ -22,6 +23,7 @@ from cdc.run.trouble_log import trouble_log
 from cdc.run.verify.capture_check import CaptureCheck
 from cdc.run.verify.catch_up import check_followed, wait_for_lsn, wait_for_tables
 from cdc.run.verify.history_comparison import compare_histories
+from cdc.run.verify.kept_results import keep_results
 from cdc.run.verify.pinned_source import FollowerReader, PinnedSource, pin_source
 from cdc.run.verify.report import Report
 from cdc.run.verify.view_comparison import ViewComparison
@@ -31,6 +33,22 @@ Followers = Mapping[str, FollowerReader]
 
 
 def verify(
+    pipeline: Pipeline,
+    names: Sequence[str],
+    patience: float | None,
+    max_keys: int,
+    only: Collection[TableName] = (),
+) -> Report:
+    """Compare these followers with the source, as `compare_all` does, and keep the result for `cdc status`."""
+    began = time.monotonic()
+    report = compare_all(pipeline, names, patience, max_keys, only)
+    # of some tables only, it says nothing of a follower
+    if not only:
+        keep_results(pipeline, report, time.monotonic() - began)
+    return report
+
+
+def compare_all(
     pipeline: Pipeline,
     names: Sequence[str],
     patience: float | None,

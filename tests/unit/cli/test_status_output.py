@@ -4,21 +4,33 @@ import pytest
 from msgspec.structs import replace
 
 from cdc.cli.status import _print, describe_verdict
-from cdc.run.status.document import About, Document, Verdict, decode, encode, to_builtins
+from cdc.run.status.document import About, Document, StatusVerdict, decode, encode, to_builtins
 from cdc.run.status.judging.verdict import check_code
-from cdc.run.status.things import Copy, Fact, Follower, Level, Part, Slot, State, TableStatus, Value, Writes, to_time
+from cdc.run.status.things import (
+    CopyStatus,
+    Fact,
+    FollowerStatus,
+    Level,
+    Part,
+    Slot,
+    State,
+    StatusValue,
+    TableStatus,
+    Writes,
+    to_time,
+)
 
 AT = "0/A6D96F0"
 NOW = 1_700_000_000.0
 HOLDERS = ("lake", "search", "latest", "other", "young")
 
 
-def follower(state: State = State.OK, word: str = "current", **values: object) -> Follower:
+def follower(state: State = State.OK, word: str = "current", **values: object) -> FollowerStatus:
     made = {"lsn": AT, "behind_seconds": 0.0, "changes_waiting": 0, "bytes_waiting": 0, "is_caught_up": True, **values}
-    return Follower(order=1, kind="delta", what="Delta tables", state=state, word=word, **made)  # type: ignore[arg-type]
+    return FollowerStatus(order=1, kind="delta", what="Delta tables", state=state, word=word, **made)  # type: ignore[arg-type]
 
 
-def document(followers: dict[str, Follower], tables: dict[str, TableStatus], **values: Value) -> Document:
+def document(followers: dict[str, FollowerStatus], tables: dict[str, TableStatus], **values: StatusValue) -> Document:
     source = Part(order=1, kind="Postgres", name="shop", state=State.OK, word="answers", is_cause=True)
     facts = [Fact(name="at", value="0/A89C540", deep=True)]
     log = Part(order=3, kind="Log", name="Kafka", state=State.OK, word="current", line="newest 4 s ago", facts=facts)
@@ -32,7 +44,7 @@ def document(followers: dict[str, Follower], tables: dict[str, TableStatus], **v
         lake_writes=Writes(commits=2900, files=15600, bytes=650 * 2**20),
         followers=followers,
         tables=tables,
-        **{"verdict": Verdict(level=Level.OK, title="Everything is current"), **values},  # type: ignore[arg-type]
+        **{"verdict": StatusVerdict(level=Level.OK, title="Everything is current"), **values},  # type: ignore[arg-type]
     )
 
 
@@ -46,7 +58,7 @@ def printed(capsys: pytest.CaptureFixture[str], shown: Document) -> tuple[list[l
 def test_states_of_followers_in_words(capsys: pytest.CaptureFixture[str]) -> None:
     behind = follower(State.OK, changes_waiting=7, bytes_waiting=1234, behind_seconds=2.25, is_caught_up=False)
     waits = follower(State.WAITS, changes_waiting=0, bytes_waiting=99, behind_seconds=61.0, is_caught_up=False)
-    late = Follower(order=4, kind="latest", what="", state=State.NEW, word="not filled yet")
+    late = FollowerStatus(order=4, kind="latest", what="", state=State.NEW, word="not filled yet")
     lines, err = printed(capsys, document({"lake": follower(), "search": behind, "latest": waits, "late": late}, {}))
     assert ["OK: Everything is current"] in lines
     assert ["source", "shop answers, and what is behind it waits"] in lines
@@ -76,7 +88,7 @@ def test_missing_counts_say_why(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_copy_is_an_estimate_with_its_time_left(capsys: pytest.CaptureFixture[str]) -> None:
-    copy = Copy(phase="rows", done_rows=999_999, all_rows=1_000_000, seconds_left=300.0)
+    copy = CopyStatus(phase="rows", done_rows=999_999, all_rows=1_000_000, seconds_left=300.0)
     slot = Slot(
         name="cdc_shop",
         state=State.BEHIND,
@@ -103,14 +115,14 @@ def test_a_copy_is_an_estimate_with_its_time_left(capsys: pytest.CaptureFixture[
     ("level", "code"), [(Level.OK, 0), (Level.BUSY, 0), (Level.KNOW, 1), (Level.TODAY, 1), (Level.NOW, 2)]
 )
 def test_a_monitor_gets_its_code_and_one_line(level: Level, code: int) -> None:
-    verdict = Verdict(level=level, title="The slot is full in {left}", deadline=to_time(NOW + 90))
+    verdict = StatusVerdict(level=level, title="The slot is full in {left}", deadline=to_time(NOW + 90))
     assert check_code(verdict) == code
     assert describe_verdict(document({}, {}, verdict=verdict)) == f"{level.upper()}: The slot is full in 90 s"
 
 
 def test_what_nobody_knows_is_not_well() -> None:
-    assert check_code(Verdict(level=Level.UNKNOWN, title="?")) == 3
-    assert {check_code(Verdict(level=level, title="?")) for level in Level} == {0, 1, 2, 3}
+    assert check_code(StatusVerdict(level=Level.UNKNOWN, title="?")) == 3
+    assert {check_code(StatusVerdict(level=level, title="?")) for level in Level} == {0, 1, 2, 3}
 
 
 def test_json_of_the_document_is_read_back() -> None:

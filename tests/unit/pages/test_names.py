@@ -26,7 +26,7 @@ A_PATH = re.compile(r"[\w.-]+(/[\w.-]+)*/|[\w./-]+\.(java|md|py|sql|toml|yaml)")
 NAMED = re.compile(r"`([^`\n]+)`")
 A_ROOM_OF_A_ROW = re.compile(r"^\| `[^`|]*/` (?=\|[^|]*\|([^|]|\\\|)*\|$)", re.MULTILINE)
 """The first cell of three: the files behind it lie there. `x/`: with a colon says the same."""
-GENERATED = frozenset({"PROVEN.md", "SETTINGS.md"})
+GENERATED = frozenset({"METRICS.md", "PROVEN.md", "SETTINGS.md"})
 OF_OTHERS = frozenset(
     WORD.findall("""
     _score AbstractStatus annotate_types any_value apply_typmod_special AWS_ aws_access_key_id aws_allow_http

@@ -10,6 +10,7 @@ from cdc.core.table import TableName
 from cdc.core.waiting import Deadline
 from cdc.run.health.capture_health import Look
 from cdc.run.health.standstill import quiet_seconds
+from cdc.run.lease import COPIES
 from cdc.run.pipeline import Pipeline
 from cdc.run.status.asking.facts import SOURCE, CaptureLook, Facts, LogLook, RowCounts, SourceChecks
 from cdc.run.status.asking.lake_questions import FedQuestions, LakeQuestions, look_at_streams, look_at_views
@@ -25,6 +26,8 @@ from cdc.run.status.asking.source_questions import (
 )
 from cdc.run.status.stream_report import open_reports
 
+CLOSE_SECONDS: Final = 1.0
+"""How long the end waits for what is under way: a part that hangs is left to its thread."""
 EVERY_SECONDS: Final = 2.0
 """The interval of looks, unless somebody wants another."""
 
@@ -63,21 +66,22 @@ class Questions:
         self._paces = paces
         self._exact = exact
         self._lanes: dict[str, Lane] = {}
+        self._closers: dict[str, list[Callable[[], None]]] = {}
         self._session, self._window = KeptSession(pipeline), LogWindow(pipeline)
         self._slow = KeptSession(pipeline, 0 if exact else STATEMENT_SECONDS)
-        capture, views = CaptureQuestion(pipeline.reopened(), look), pipeline.reopened()
-        self.source = self._quick("the source", partial(ask_source, self._session, pipeline))
-        self.lake = self._quick("the lake", LakeQuestions(pipeline.reopened()).look, paces.cut)
-        self.fed = {name: self._quick(name, FedQuestions(pipeline.reopened(), name).look) for name in self._fed_names()}
-        self.log = self._quick("the log", self._look_at_log)
+        capture, views = CaptureQuestion(self._own("the capture"), look), self._own("the views")
+        self.source = self._quick("the source", partial(ask_source, self._session, pipeline), close=self._session.close)
+        self.lake = self._quick("the lake", LakeQuestions(self._own("the lake")).look, paces.cut)
+        self.fed = {name: self._quick(name, FedQuestions(self._own(name), name).look) for name in self._fed_names()}
+        self.log = self._quick("the log", self._look_at_log, close=self._window.close)
         self.capture = self._quick("the capture", partial(self._look_at_capture, capture))
         self.views = self._quick("the views", partial(look_at_views, views), paces.tables)
         self._ask_slowly()
 
     def _ask_slowly(self) -> None:
-        pipeline, paces, lake = self._pipeline, self._paces, LakeQuestions(self._pipeline.reopened())
-        slow = pipeline.reopened()
+        pipeline, paces = self._pipeline, self._paces
         tables, files = "the source's tables", "the lake's tables"
+        lake, slow = LakeQuestions(self._own(files)), self._own(tables)
         self.tables = self._patient(files, lake.look_at_tables, paces.tables)
         self.files = self._patient(files, lake.look_at_files, paces.files)
         self.checks = self._patient(tables, partial(self._check_tables, slow), paces.tables)
@@ -86,14 +90,25 @@ class Questions:
             SOURCE: self._patient(tables, self._count_source, paces.rows),
             pipeline.lake_name: self._patient(files, lake.count_rows, paces.rows),
         }
+        self._closers[tables].append(self._slow.close)
         for name in self._fed_names():
-            ask = partial(self._count_fed, name, FedQuestions(pipeline.reopened(), name))
-            self.rows[name] = self._patient(f"rows of {name}", ask, paces.rows)
+            counted = f"rows of {name}"
+            ask = partial(self._count_fed, name, FedQuestions(self._own(counted), name))
+            self.rows[name] = self._patient(counted, ask, paces.rows)
+
+    def _own(self, lane: str) -> Pipeline:
+        """A pipeline of a lane's own, which is closed with it."""
+        own = self._pipeline.reopened()
+        self._closers.setdefault(lane, []).append(own.close)
+        return own
 
     def _fed_names(self) -> list[str]:
         return [name for name in self._pipeline.settings.followers if name != self._pipeline.lake_name]
 
-    def _quick(self, name: str, ask: Callable[[], Any], every: float = ALWAYS) -> Question[Any]:
+    def _quick(
+        self, name: str, ask: Callable[[], Any], every: float = ALWAYS, close: Callable[[], None] | None = None
+    ) -> Question[Any]:
+        self._closers.setdefault(name, []).extend([close] if close else [])
         return self._question(name, ask, every, self._paces.limit)
 
     def _patient(self, name: str, ask: Callable[[], Any], every: float) -> Question[Any]:
@@ -138,19 +153,17 @@ class Questions:
             {name: question.answer for name, question in self.rows.items()},
             look_at_streams(self._pipeline),
             self.views.answer,
-            reports.read_copies(),
+            reports.read_copies() if self._pipeline.leases.is_held(COPIES) else {},
             reports.read_verifications(),
         )
 
     def close(self) -> None:
-        """End the lanes, each after what it does now."""
-        last = {
-            "the source": self._session.close,
-            "the source's tables": self._slow.close,
-            "the log": self._window.close,
-        }
+        """End the lanes, each after what it does now and with what it has opened; waits a moment for that."""
         for name, lane in self._lanes.items():
-            lane.close(last.get(name))
+            lane.close(self._closers.get(name, ()))
+        deadline = Deadline(CLOSE_SECONDS)
+        for lane in self._lanes.values():
+            lane.wait(deadline)
 
     def _look_at_log(self) -> LogLook:
         looks = [self.lake.answer.value, *(question.answer.value for question in self.fed.values())]

@@ -13,7 +13,7 @@ from cdc.core.table import TableName
 from cdc.core.table_state import TableState
 from cdc.run.health.result import Failing
 from cdc.run.kept_views import ViewDescription
-from cdc.run.status.asking.questions import NOTHING, Answer
+from cdc.run.status.asking.questions import NOTHING, LastAnswer
 from cdc.run.status.stream_report import CopyReport, StreamReport
 from cdc.run.status.things import Letters, Level, Verification, Writes
 from cdc.sinks.lake.metadata.cuts import Cut
@@ -147,20 +147,20 @@ class Facts:
     """All answers of one look. `now`: seconds since 1970 by this machine's clock."""
 
     now: float
-    source: Answer[SourceLook] = NOTHING
-    checks: Answer[SourceChecks] = NOTHING
-    continuity: Answer[SourceChecks] = NOTHING
-    capture: Answer[CaptureLook] = NOTHING
-    log: Answer[LogLook] = NOTHING
-    lake: Answer[FollowerLook] = NOTHING
-    tables: Answer[TablesLook] = NOTHING
-    files: Answer[FilesLook] = NOTHING
-    fed: Mapping[str, Answer[FollowerLook]] = field(default_factory=dict)
-    rows: Mapping[str, Answer[RowCounts]] = field(default_factory=dict)
+    source: LastAnswer[SourceLook] = NOTHING
+    checks: LastAnswer[SourceChecks] = NOTHING
+    continuity: LastAnswer[SourceChecks] = NOTHING
+    capture: LastAnswer[CaptureLook] = NOTHING
+    log: LastAnswer[LogLook] = NOTHING
+    lake: LastAnswer[FollowerLook] = NOTHING
+    tables: LastAnswer[TablesLook] = NOTHING
+    files: LastAnswer[FilesLook] = NOTHING
+    fed: Mapping[str, LastAnswer[FollowerLook]] = field(default_factory=dict)
+    rows: Mapping[str, LastAnswer[RowCounts]] = field(default_factory=dict)
     """By follower, and of SOURCE."""
     streams: Mapping[str, StreamLook] = field(default_factory=dict)
     """By follower, and of the views."""
-    views: Answer[ViewsLook] = NOTHING
+    views: LastAnswer[ViewsLook] = NOTHING
     copies: Mapping[str, CopyReport] = field(default_factory=dict)
     verifications: Mapping[str, Verification] = field(default_factory=dict)
 

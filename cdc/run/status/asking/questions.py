@@ -6,7 +6,8 @@ does not answer, and is not asked again before it has come back: a part that han
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import Any, Final, Generic, TypeVar
@@ -22,7 +23,7 @@ ALWAYS: Final = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Answer(Generic[T]):
+class LastAnswer(Generic[T]):
     """What is known from one question. Times are seconds since 1970 by this machine's clock.
 
     `value`: the newest one, kept while later tries fail. `error`: of the newest try, `since` when all have failed.
@@ -45,7 +46,7 @@ class Answer(Generic[T]):
         return isinstance(self.error, UnreachableError)
 
 
-NOTHING: Final[Answer[Any]] = Answer()
+NOTHING: Final[LastAnswer[Any]] = LastAnswer()
 """The answer to a question that nobody has asked."""
 
 
@@ -70,16 +71,23 @@ class Lane:
             self._thread.start()
         self._waiting.put(ask)
 
-    def close(self, last: Callable[[], None] | None = None) -> None:
-        """End the thread after what it does now, and after `last`."""
+    def close(self, last: Iterable[Callable[[], None]] = ()) -> None:
+        """End the thread after what it does now, and after `last`, which closes what it has opened."""
         if self._thread is not None:
-            if last:
-                self._waiting.put(last)
+            for close in last:
+                self._waiting.put(close)
             self._waiting.put(None)
+
+    def wait(self, deadline: Deadline) -> None:
+        """Wait for the thread's end, until `deadline` at most."""
+        if self._thread is not None:
+            self._thread.join(deadline.seconds_left)
 
     def _work(self) -> None:
         while (ask := self._waiting.get()) is not None:
-            ask()
+            # a session that is gone already cannot be closed: the next one can
+            with suppress(Exception):
+                ask()
 
 
 class Question(Generic[T]):
@@ -103,7 +111,7 @@ class Question(Generic[T]):
         self._asked_at: float | None = None
         self._due_at = float("-inf")
         self._holds = holds
-        self._answer: Answer[T] = NOTHING
+        self._answer: LastAnswer[T] = NOTHING
 
     def begin(self, *, now: bool = False) -> None:
         """Ask if it is due, or `now`, unless the last try is still under way."""
@@ -125,7 +133,7 @@ class Question(Generic[T]):
         self._idle.wait(deadline.seconds_left if deadline else limit)
 
     @property
-    def answer(self) -> Answer[T]:
+    def answer(self) -> LastAnswer[T]:
         """What is known now; a try that has taken longer than the limit counts as no answer."""
         with self._lock:
             found, asked_at = self._answer, self._asked_at
@@ -148,7 +156,7 @@ class Question(Generic[T]):
         with self._lock:
             before, self._asked_at = self._answer, None
             since = (before.since or now) if error else None
-            self._answer = Answer(before.value if error else found, error, since, now, self._holds)
+            self._answer = LastAnswer(before.value if error else found, error, since, now, self._holds)
         self._idle.set()
 
 

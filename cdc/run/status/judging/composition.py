@@ -1,9 +1,8 @@
 """Puts a document together from the facts of a look and the document before it; no I/O."""
 
 from collections.abc import Collection, Iterator, Mapping
-from datetime import datetime
 from importlib.metadata import version
-from typing import Final, Protocol, TypeVar
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -13,7 +12,7 @@ from cdc.core.errors import CdcError
 from cdc.core.position import format_lsn
 from cdc.core.table import TableName
 from cdc.core.table_state import Stopped
-from cdc.run.status.asking.facts import SOURCE, Facts, Finding, StreamLook
+from cdc.run.status.asking.facts import SOURCE, Facts, FilesLook, Finding, StreamLook
 from cdc.run.status.document import About, Document
 from cdc.run.status.judging.measures import Measures
 from cdc.run.status.judging.parts import describe_parts, judge_path
@@ -24,6 +23,7 @@ from cdc.run.status.judging.problem_list import (
     list_problems,
 )
 from cdc.run.status.judging.rates import percentile
+from cdc.run.status.judging.since import keep_since
 from cdc.run.status.judging.states import (
     Before,
     Judged,
@@ -35,7 +35,17 @@ from cdc.run.status.judging.states import (
 )
 from cdc.run.status.judging.verdict import reach_verdict
 from cdc.run.status.stream_report import HOLDS_SECONDS, StreamReport
-from cdc.run.status.things import Batch, Follower, Slot, State, TableStatus, View, to_known_time, to_time
+from cdc.run.status.things import (
+    BatchTimes,
+    FollowerStatus,
+    LakeFiles,
+    Slot,
+    State,
+    TableStatus,
+    View,
+    to_known_time,
+    to_time,
+)
 
 GOAL_SECONDS: Final = 5.0
 """The goal of freshness: a commit is seen within so long."""
@@ -45,33 +55,6 @@ WHAT: Final = {
     "latest": "compacted topics",
     "percolator": "matches",
 }
-
-
-class Lasting(Protocol):
-    """What has a state, and a time since when."""
-
-    @property
-    def state(self) -> State: ...
-    @property
-    def since(self) -> datetime | None: ...
-
-
-Thing = TypeVar("Thing", bound=Lasting)
-
-
-def keep_since(now: Mapping[str, Thing], before: Mapping[str, Thing], at: datetime) -> dict[str, Thing]:
-    """The same things with the time since when each is in its state: as before, or from `at` on.
-
-    A time that the thing has by itself stays. Without a thing before, nobody knows it.
-    """
-    return {name: _keep_since(thing, before.get(name), at) for name, thing in now.items()}
-
-
-def _keep_since(thing: Thing, last: Thing | None, at: datetime) -> Thing:
-    if thing.since is not None or last is None:
-        return thing
-    kept: Thing = replace(thing, since=last.since if last.state == thing.state else at)  # type: ignore[type-var]
-    return kept
 
 
 class Composition:
@@ -128,6 +111,8 @@ class Composition:
             views=views,
             letters=tables_look.letters if tables_look else {},
             verifications=self._facts.verifications,
+            log_age_seconds=_round(self._measures.log_age),
+            lake_files=_describe_files(files) if files else None,
             lake_writes=files.writes if files else None,
             notes=checks.notes if checks else (),
         )
@@ -183,7 +168,7 @@ class Composition:
             )
         return Judged(State.OK, "kept up")
 
-    def _followers(self) -> Iterator[tuple[str, Follower]]:
+    def _followers(self) -> Iterator[tuple[str, FollowerStatus]]:
         facts, measures = self._facts, self._measures
         for order, (name, settings) in enumerate(self._settings.followers.items(), 1):
             answer = facts.lake if name == self._lake else facts.fed[name]
@@ -194,7 +179,7 @@ class Composition:
             yield (
                 name,
                 replace(
-                    Follower(
+                    FollowerStatus(
                         order=order,
                         kind=settings.kind,
                         what=WHAT[settings.kind],
@@ -283,6 +268,12 @@ def _round(value: float | None) -> float | None:
     return round(value, 2) if value is not None else None
 
 
+def _describe_files(look: FilesLook) -> LakeFiles:
+    stored = look.rows + look.dead_rows
+    dead = round(look.dead_rows / stored, 4) if stored else 0.0
+    return LakeFiles(files=look.files, small_files=look.small_files, bytes=look.bytes, dead_row_ratio=dead)
+
+
 def _describe_report(report: StreamReport | None, now: float) -> dict[str, object]:
     """What the stream tells of its newest batches, while that holds."""
     if report is None or now - report.at > HOLDS_SECONDS:
@@ -293,7 +284,7 @@ def _describe_report(report: StreamReport | None, now: float) -> dict[str, objec
         "p50_seconds": _round(percentile(fresh, 50)),
         "p99_seconds": _round(percentile(fresh, 99)),
         "kept_goal_ratio": round(sum(s <= GOAL_SECONDS for s in fresh) / len(fresh), 4) if fresh else None,
-        "batch": Batch(
+        "batch": BatchTimes(
             changes_p50=percentile(report.batch_changes, 50),
             seconds_p50=_round(percentile(report.batch_seconds, 50)),
             stages={stage: round(seconds / batches, 4) for stage, seconds in report.stages.items()},

@@ -5,8 +5,8 @@ from datetime import timedelta
 from itertools import islice
 from typing import Final
 
-from cdc.run.status.document import Document, Event
-from cdc.run.status.things import Follower, Level, Part, State, TableStatus, View
+from cdc.run.status.document import Document, StatusEvent
+from cdc.run.status.things import FollowerStatus, Level, Part, State, TableStatus, View
 
 MOST: Final = 200
 KEPT: Final = timedelta(hours=24)
@@ -22,7 +22,7 @@ _LEVELS: Final = {
 }
 
 
-def add_events(document: Document, before: Document | None) -> list[Event]:
+def add_events(document: Document, before: Document | None) -> list[StatusEvent]:
     """The events of the document: those that lie between, in front of those `before`, of 24 h."""
     if before is None:
         return []
@@ -31,7 +31,7 @@ def add_events(document: Document, before: Document | None) -> list[Event]:
     return list(islice((event for event in (*new, *before.events) if event.at > since), MOST))
 
 
-def _tell_things(document: Document, before: Document) -> Iterator[Event]:
+def _tell_things(document: Document, before: Document) -> Iterator[StatusEvent]:
     for kind, now, was in (
         ("part", document.parts, before.parts),
         ("follower", document.followers, before.followers),
@@ -43,18 +43,20 @@ def _tell_things(document: Document, before: Document) -> Iterator[Event]:
 def _tell_changes(
     document: Document,
     kind: str,
-    now: Mapping[str, Part] | Mapping[str, Follower] | Mapping[str, View],
-    before: Mapping[str, Part] | Mapping[str, Follower] | Mapping[str, View],
-) -> Iterator[Event]:
+    now: Mapping[str, Part] | Mapping[str, FollowerStatus] | Mapping[str, View],
+    before: Mapping[str, Part] | Mapping[str, FollowerStatus] | Mapping[str, View],
+) -> Iterator[StatusEvent]:
     for name, thing in now.items():
         if name in before and before[name].state != thing.state:
             said = name if kind == "part" else f"{kind} {name}"
             # what nobody knew for a moment is no event
             if State.UNKNOWN not in (before[name].state, thing.state):
-                yield Event(at=document.at, kind=kind, text=f"{said}: {thing.word}", level=_LEVELS.get(thing.state))
+                yield StatusEvent(
+                    at=document.at, kind=kind, text=f"{said}: {thing.word}", level=_LEVELS.get(thing.state)
+                )
 
 
-def _tell_tables(document: Document, before: Document) -> Iterator[Event]:
+def _tell_tables(document: Document, before: Document) -> Iterator[StatusEvent]:
     changed = [
         (name, table)
         for name, table in document.tables.items()
@@ -62,9 +64,9 @@ def _tell_tables(document: Document, before: Document) -> Iterator[Event]:
     ]
     for name, table in changed[:MOST_TABLES]:
         text = f"{name}: {table.state}{(table.reason and f', {table.reason}') or ''}"
-        yield Event(at=document.at, kind="table", text=text, level=_LEVELS.get(table.state))
+        yield StatusEvent(at=document.at, kind="table", text=text, level=_LEVELS.get(table.state))
     if len(changed) > MOST_TABLES:
-        yield Event(
+        yield StatusEvent(
             at=document.at, kind="table", text=f"{len(changed) - MOST_TABLES:,} more tables changed their state"
         )
 
@@ -73,12 +75,12 @@ def _has_changed(before: TableStatus, now: TableStatus) -> bool:
     return before.state != now.state and State.UNKNOWN not in (before.state, now.state)
 
 
-def _tell_others(document: Document, before: Document) -> Iterator[Event]:
+def _tell_others(document: Document, before: Document) -> Iterator[StatusEvent]:
     for key, letters in document.letters.items():
         if key not in before.letters:
             text = f"{letters.table}: {letters.messages:,} messages not applied ({letters.reason})"
-            yield Event(at=document.at, kind="letters", text=text, level=Level.KNOW)
+            yield StatusEvent(at=document.at, kind="letters", text=text, level=Level.KNOW)
     for name, verified in document.verifications.items():
         if name not in before.verifications or before.verifications[name].at != verified.at:
             level = None if verified.verdict == "equal" else Level.NOW
-            yield Event(at=document.at, kind="verify", text=f"{name} verified: {verified.verdict}", level=level)
+            yield StatusEvent(at=document.at, kind="verify", text=f"{name} verified: {verified.verdict}", level=level)

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from cdc.run.health.result import format_duration
 from cdc.run.status.asking.questions import hold_seconds
-from cdc.run.status.document import Document, Verdict
+from cdc.run.status.document import Document, StatusVerdict
 from cdc.run.status.things import Level, State
 
 
@@ -16,7 +16,9 @@ def mark_stale(document: Document, now: float) -> Document:
     if age <= hold_seconds(document.every_seconds):
         return document
     word = f"not known; last looked {format_duration(age)} ago"
-    verdict = Verdict(level=Level.UNKNOWN, title=f"Last known, at {document.at:%H:%M:%S}: {document.verdict.title}")
+    verdict = StatusVerdict(
+        level=Level.UNKNOWN, title=f"Last known, at {document.at:%H:%M:%S}: {document.verdict.title}"
+    )
     return replace(
         document,
         verdict=verdict,

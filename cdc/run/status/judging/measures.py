@@ -12,7 +12,7 @@ from cdc.run.health.result import format_duration
 from cdc.run.health.standstill import quiet_seconds
 from cdc.run.status.asking.facts import Facts, LogLook
 from cdc.run.status.judging.lag import Lag, LagMeter
-from cdc.run.status.judging.rates import RATE_SECONDS, Pace, Past, count_arrived, fill_rate, seconds_until_full
+from cdc.run.status.judging.rates import RATE_SECONDS, ChangeRates, Past, count_arrived, fill_rate, seconds_until_full
 from cdc.run.status.judging.states import Judged
 from cdc.run.status.things import Slot, State, to_time
 
@@ -22,7 +22,7 @@ class Measured:
     """A follower's lag, its pace, and the tables that it holds."""
 
     lag: Lag | None
-    pace: Pace
+    pace: ChangeRates
     tables: Sequence[str]
 
 
@@ -91,11 +91,11 @@ class Measures:
     def _measure(self, name: str, held: Sequence[str]) -> Measured:
         position = self.position(name)
         if self.source is None or self._facts.log.error or not self._facts.log.value or not self._facts.tables.value:
-            return Measured(None, Pace(), held)
+            return Measured(None, ChangeRates(), held)
         tables = [TableName.parse(table) for table in held]
         lag = LagMeter(tables, self.source.lsn, self.now, self.log.ends, self.is_log_current).measure(position)
         if lag is None:
-            return Measured(None, Pace(), held)
+            return Measured(None, ChangeRates(), held)
         return Measured(lag, self._past.measure(name, self.now, lag.changes, self.log.ends, held), held)
 
     def describe_slot(self, capture: Judged) -> Slot | None:

@@ -8,7 +8,7 @@ from cdc.core.plural import format_count
 from cdc.core.position import format_lsn
 from cdc.run.health.result import format_duration
 from cdc.run.status.asking.facts import Facts, StreamLook
-from cdc.run.status.asking.questions import Answer
+from cdc.run.status.asking.questions import LastAnswer
 from cdc.run.status.judging.measures import Measures
 from cdc.run.status.judging.rates import RATE_SECONDS, count_arrived
 from cdc.run.status.judging.states import (
@@ -54,7 +54,7 @@ def describe_parts(
 ) -> dict[str, Part]:
     """The parts, each with its facts; the first broken one is the cause."""
     cause = find_cause(*path.values())
-    answers: Mapping[str, Answer[Any]] = {
+    answers: Mapping[str, LastAnswer[Any]] = {
         "source": facts.source,
         "capture": facts.capture,
         "log": facts.log,

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from cdc.core.errors import CdcError, PausedError, PreconditionError
 from cdc.run.status.asking.facts import Facts, Finding
-from cdc.run.status.document import Problem, Subject
+from cdc.run.status.document import StatusProblem, Subject
 from cdc.run.status.judging.states import Judged
 from cdc.run.status.things import Level, Slot, State, to_time
 
@@ -108,9 +108,9 @@ def find_slot_problems(slot: Slot | None, lost: CdcError | None) -> list[Finding
     return [Finding("slot.exhaustion", level, error, "The slot is full in {left}", hurts, is_failure=False)]
 
 
-def list_problems(found: Iterable[Finding], slot: Slot | None) -> dict[str, Problem]:
+def list_problems(found: Iterable[Finding], slot: Slot | None) -> dict[str, StatusProblem]:
     """The problems by their stable ids, the most urgent first; of several with one text, the first."""
-    problems = dict[str, Problem]()
+    problems = dict[str, StatusProblem]()
     told = set[str]()
     for finding in found:
         # a part that is down answers several questions with one error
@@ -121,11 +121,11 @@ def list_problems(found: Iterable[Finding], slot: Slot | None) -> dict[str, Prob
     return {key: replace(problem, order=order) for order, (key, problem) in enumerate(ordered, 1)}
 
 
-def _to_problem(finding: Finding, slot: Slot | None) -> Problem:
+def _to_problem(finding: Finding, slot: Slot | None) -> StatusProblem:
     error = finding.error
     command = _COMMAND.search(error.remedy)
     cdc, sql = command.groups() if command else (None, None)
-    return Problem(
+    return StatusProblem(
         level=finding.level,
         subject=Subject(kind=finding.kind, name=finding.name),
         what=finding.headline or error.what,

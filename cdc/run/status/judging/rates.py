@@ -45,7 +45,7 @@ def seconds_until_full(room: int | None, rate: float | None) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class ChangeRates:
     """Changes a second that arrive for a follower, and those that it applies; None while it is too early."""
 
     arrives: float | None = None
@@ -92,7 +92,7 @@ class Past:
         if not self.slot or at - self.slot[-1][0] >= SLOT_STEP_SECONDS:
             self.slot.append((at, size))
 
-    def measure(self, name: str, at: float, waiting: int, ends: Ends, tables: Sequence[str]) -> Pace:
+    def measure(self, name: str, at: float, waiting: int, ends: Ends, tables: Sequence[str]) -> ChangeRates:
         """Note what a follower lacks now; returns its pace over the last minute."""
         samples = self.waiting.setdefault(name, deque())
         samples.append((at, waiting))
@@ -101,6 +101,6 @@ class Past:
         arrives = count_arrived(ends, tables, at - RATE_SECONDS, at) / RATE_SECONDS
         began, before = samples[0]
         if at - began < RATE_SECONDS / 4:
-            return Pace(arrives)
+            return ChangeRates(arrives)
         arrived = count_arrived(ends, tables, began, at)
-        return Pace(arrives, max(arrived + before - waiting, 0) / (at - began))
+        return ChangeRates(arrives, max(arrived + before - waiting, 0) / (at - began))

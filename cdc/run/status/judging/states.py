@@ -13,10 +13,10 @@ from cdc.core.errors import PausedError
 from cdc.core.table_state import Followed, Joining, Listed, Stopped, TableState
 from cdc.run.health.result import Failing, format_duration
 from cdc.run.status.asking.facts import CaptureLook, FollowerLook, LogLook, StreamLook
-from cdc.run.status.asking.questions import Answer
+from cdc.run.status.asking.questions import LastAnswer
 from cdc.run.status.judging.lag import Lag
 from cdc.run.status.stream_report import CopyReport
-from cdc.run.status.things import Copy, State, to_time
+from cdc.run.status.things import CopyStatus, State, to_time
 
 BROKEN: Final = frozenset({State.SILENT, State.FAILED, State.STILL, State.STOPPED, State.PAUSED})
 """States of a part that may be the cause of what stands behind it."""
@@ -39,7 +39,7 @@ class Judged:
         return self.state in BROKEN
 
 
-def judge_answer(answer: Answer[Any], now: float) -> Judged | None:
+def judge_answer(answer: LastAnswer[Any], now: float) -> Judged | None:
     """The state of a part that gave no answer, or none lately; None for one that did."""
     if answer.error is not None:
         silent = Judged(State.SILENT, "does not answer", since=answer.since, why=answer.error.what)
@@ -174,12 +174,12 @@ def judge_view(text: str, stream: StreamLook, problem: str | None) -> Judged:
     return Judged(State.OK if text.startswith("kept up") else State.WAITS, text, why=problem)
 
 
-def describe_copy(report: CopyReport) -> Copy:
+def describe_copy(report: CopyReport) -> CopyStatus:
     """A copy under way, with the time that is left at its pace."""
     took = report.at - report.began_at
     rate = report.done_rows / took if took > 0 and report.done_rows else None
     ahead = max(report.all_rows - report.done_rows, 0) if report.all_rows is not None else None
-    return Copy(
+    return CopyStatus(
         phase=report.phase,
         done_rows=report.done_rows,
         all_rows=report.all_rows,

@@ -5,26 +5,28 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from cdc.run.status.document import About, Document, Verdict
-from cdc.run.status.judging.composition import keep_since
+from cdc.run.status.document import About, Document, StatusVerdict
 from cdc.run.status.judging.events import MOST_TABLES, add_events
 from cdc.run.status.judging.freshness import mark_stale
 from cdc.run.status.judging.series import MOST, add_points
-from cdc.run.status.things import Follower, Level, Part, Slot, State, TableStatus, View, to_time
+from cdc.run.status.judging.since import keep_since
+from cdc.run.status.things import FollowerStatus, Level, Part, Slot, State, TableStatus, View, to_time
 
 NOW = to_time(1_700_000_040)
 
 
 def document(state: State = State.OK, tables: int = 1, minutes: float = 0, size: int = 7) -> Document:
     part = Part(order=2, kind="Capture", name="cdc-shop", state=state, word=state.value, checked_at=NOW)
-    lake = Follower(order=1, kind="delta", what="", state=State.OK, word="current", p50_seconds=1.5, p99_seconds=3.0)
+    lake = FollowerStatus(
+        order=1, kind="delta", what="", state=State.OK, word="current", p50_seconds=1.5, p99_seconds=3.0
+    )
     return Document(
         schema=1,
         seq=1,
         at=NOW + timedelta(minutes=minutes),
         every_seconds=2.0,
         pipeline=About(name="shop", version="1"),
-        verdict=Verdict(level=Level.OK, title="Everything is current"),
+        verdict=StatusVerdict(level=Level.OK, title="Everything is current"),
         parts={"capture": part},
         followers={"lake": lake},
         tables={f"public.t{n}": TableStatus(changes_per_minute=2.0) for n in range(tables)},

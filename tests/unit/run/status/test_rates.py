@@ -5,7 +5,7 @@ import pytest
 from cdc.columns.netting.ends import Ends, to_columns
 from cdc.core.position import Lsn
 from cdc.core.transaction import TransactionEnd
-from cdc.run.status.judging.rates import Pace, Past, fill_rate, percentile, seconds_until_full
+from cdc.run.status.judging.rates import ChangeRates, Past, fill_rate, percentile, seconds_until_full
 
 GB = 10**9
 
@@ -40,14 +40,14 @@ def test_no_end_without_a_limit_or_beyond_any_plan() -> None:
 @pytest.mark.parametrize(
     ("pace", "trend", "left"),
     [
-        (Pace(310, 520), "catching up", 1000.0),
-        (Pace(310, 200), "falling behind", None),
-        (Pace(310, 312), "not catching up", None),
-        (Pace(0, 0), "not catching up", None),
-        (Pace(310, None), None, None),
+        (ChangeRates(310, 520), "catching up", 1000.0),
+        (ChangeRates(310, 200), "falling behind", None),
+        (ChangeRates(310, 312), "not catching up", None),
+        (ChangeRates(0, 0), "not catching up", None),
+        (ChangeRates(310, None), None, None),
     ],
 )
-def test_trend_and_time_left(pace: Pace, trend: str | None, left: float | None) -> None:
+def test_trend_and_time_left(pace: ChangeRates, trend: str | None, left: float | None) -> None:
     assert pace.trend(600.0) == trend
     assert pace.caught_up_in(210_000) == left
     assert pace.trend(0.0) is None

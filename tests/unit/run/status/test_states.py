@@ -8,7 +8,7 @@ from cdc.core.position import Lsn, Position
 from cdc.core.table_state import Followed, Joining, Listed, Stopped, TableState
 from cdc.run.health.result import Failing
 from cdc.run.status.asking.facts import CaptureLook, FollowerLook, LogLook, StreamLook
-from cdc.run.status.asking.questions import Answer
+from cdc.run.status.asking.questions import LastAnswer
 from cdc.run.status.judging.lag import Lag
 from cdc.run.status.judging.states import (
     Before,
@@ -115,12 +115,12 @@ def test_the_first_broken_step_is_the_cause() -> None:
 
 
 def test_a_check_that_was_not_renewed_is_not_known() -> None:
-    answer = Answer("here", checked_at=NOW - 14, holds_seconds=15)
+    answer = LastAnswer("here", checked_at=NOW - 14, holds_seconds=15)
     assert judge_answer(answer, NOW) is None
     assert judge_answer(answer, NOW + 26) == Judged(State.UNKNOWN, "not known; last looked 40 s ago")
-    silent = judge_answer(Answer("here", UnreachableError("no"), NOW - 9, NOW), NOW)
+    silent = judge_answer(LastAnswer("here", UnreachableError("no"), NOW - 9, NOW), NOW)
     assert silent == Judged(State.SILENT, "does not answer", since=NOW - 9, why="no")
-    refused = judge_answer(Answer(None, PreconditionError("wrong password"), NOW, NOW), NOW)
+    refused = judge_answer(LastAnswer(None, PreconditionError("wrong password"), NOW, NOW), NOW)
     assert refused is not None
     assert refused.state is State.FAILED
 

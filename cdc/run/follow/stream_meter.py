@@ -1,0 +1,89 @@
+"""Measures the streams of this process, and tells of it in reports that whoever shows the state reads."""
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from cdc.run.background import run_in_background
+from cdc.run.follow.streams import BatchProgress
+from cdc.run.status.stream_report import FRESHNESS_BOUNDS, Reports, StreamReport
+
+KEPT_COMMITS: Final = 512
+"""The newest commits whose freshness is kept, for percentiles."""
+KEPT_BATCHES: Final = 64
+REPORT_SECONDS: Final = 2.0
+
+
+class StreamMeter:
+    """Measures one stream; `note_batch` is called in its threads, `report` in any."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._began_at = clock()
+        self._batches = self._changes = self._retries = 0
+        self._fresh: deque[float] = deque(maxlen=KEPT_COMMITS)
+        self._fresh_sum = 0.0
+        self._buckets = dict.fromkeys(FRESHNESS_BOUNDS, 0)
+        self._commits = 0
+        self._newest: deque[BatchProgress] = deque(maxlen=KEPT_BATCHES)
+        self._stages: dict[str, float] = {}
+
+    def note_batch(self, progress: BatchProgress) -> None:
+        """Take in a batch that readers see from now on."""
+        now = self._clock()
+        # the clocks of two machines: a commit is never seen before it
+        fresh = [max(now - committed / 1000, 0.0) for committed in progress.committed_ms]
+        with self._lock:
+            self._batches += 1
+            self._changes += progress.changes
+            self._commits += len(fresh)
+            self._fresh.extend(fresh)
+            self._fresh_sum += sum(fresh)
+            for bound in self._buckets:
+                self._buckets[bound] += sum(seconds <= bound for seconds in fresh)
+            self._newest.append(progress)
+            for stage, seconds in progress.stages.items():
+                self._stages[stage] = self._stages.get(stage, 0.0) + seconds
+
+    def note_retry(self) -> None:
+        with self._lock:
+            self._retries += 1
+
+    def report(self) -> StreamReport:
+        """What is known of the stream now."""
+        with self._lock:
+            return StreamReport(
+                at=self._clock(),
+                began_at=self._began_at,
+                pid=os.getpid(),
+                batches=self._batches,
+                changes=self._changes,
+                retries=self._retries,
+                commits=self._commits,
+                freshness=[round(seconds, 3) for seconds in self._fresh],
+                freshness_sum=self._fresh_sum,
+                buckets={str(bound): count for bound, count in self._buckets.items()},
+                batch_seconds=[round(batch.seconds, 4) for batch in self._newest],
+                batch_changes=[batch.changes for batch in self._newest],
+                stages=dict(self._stages),
+            )
+
+
+@contextmanager
+def report_streams(meters: Mapping[str, StreamMeter], reports: Reports) -> Iterator[None]:
+    """Write a report of each stream every REPORT_SECONDS, as long as the context lasts; none is left at its end."""
+
+    def work(ended: threading.Event) -> None:
+        while not ended.wait(REPORT_SECONDS):
+            for name, meter in meters.items():
+                reports.write(name, meter.report())
+
+    with run_in_background(work, "reports"):
+        yield
+    for name in meters:
+        reports.remove(name)

@@ -1,0 +1,108 @@
+"""All metrics: names, kinds, labels and meanings, in one place; METRICS.md beside this file is made of it.
+
+Names have base units at their ends, and no metric has another label than these say, the pipeline's name first.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+PREFIX: Final = "cdc_"
+PIPELINE: Final = "pipeline"
+
+
+class MetricKind(StrEnum):
+    """The kinds of Prometheus."""
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A metric; `labels` come behind the pipeline's. `by_table`: there is one a table, which can be switched off."""
+
+    name: str
+    kind: MetricKind
+    labels: tuple[str, ...]
+    meaning: str
+
+    @property
+    def by_table(self) -> bool:
+        return "table" in self.labels
+
+
+def _gauge(name: str, meaning: str, *labels: str) -> Metric:
+    return Metric(PREFIX + name, MetricKind.GAUGE, labels, meaning)
+
+
+def _counter(name: str, meaning: str, *labels: str) -> Metric:
+    return Metric(PREFIX + name, MetricKind.COUNTER, labels, meaning)
+
+
+METRICS: Final = (
+    _gauge("build_info", "1; the version of the toolkit", "version"),
+    _gauge("status_age_seconds", "since the last look at the pipeline; above 15 nobody looks any more"),
+    _gauge("status_look_seconds", "how long the last look took"),
+    _gauge("problems", "what needs somebody: `now`, `today` or `know`", "level"),
+    _gauge("up", "1 if the part answers: source, capture, log, lake", "part"),
+    _gauge("part_state", "1 for the part's present state", "part", "state"),
+    _gauge("follower_state", "1 for the follower's present state", "follower", "state"),
+    Metric(
+        PREFIX + "freshness_seconds",
+        MetricKind.HISTOGRAM,
+        ("follower",),
+        "from a commit in the source until readers of the follower see it; by the clocks of both machines",
+    ),
+    _gauge("follower_lag_seconds", "since the oldest commit that the follower lacks; 0 if it lacks none", "follower"),
+    _gauge("follower_lag_changes", "changes in the log that it lacks, of the tables that it holds", "follower"),
+    _gauge("follower_lag_bytes", "WAL between its position and the source's end", "follower"),
+    _counter("follower_changes_total", "changes applied, where the stream counts them: in the lake", "follower"),
+    _counter("follower_batches_total", "batches applied", "follower"),
+    _counter("follower_stage_seconds_total", "what the stages of its batches took", "follower", "stage"),
+    _counter("follower_retries_total", "starts of its stream after a failure", "follower"),
+    _gauge("batch_changes", "median of its newest batches", "follower"),
+    _gauge("batch_seconds", "median of its newest batches", "follower"),
+    _gauge("slot_active", "1 while somebody reads the slot"),
+    _gauge("slot_wal_status", "1 for the slot's present status: reserved, extended, unreserved, lost", "state"),
+    _gauge("slot_retained_bytes", "WAL that Postgres keeps for the slot"),
+    _gauge("slot_unconfirmed_bytes", "WAL behind what Debezium has confirmed"),
+    _gauge("slot_limit_bytes", "max_slot_wal_keep_size; absent without a limit"),
+    _gauge("slot_safe_bytes", "what may still be written before the slot is lost; absent without a limit"),
+    _gauge("slot_inactive_seconds", "since somebody read it last; Postgres 17 and later"),
+    _gauge("slot_xmin_age_transactions", "how far the slot holds back vacuum in the catalog"),
+    _gauge("slot_exhaustion_seconds", "until the slot is full, by the last 30 minutes; absent while it does not fill"),
+    _counter("slot_spilled_bytes_total", "what decoding has written to disk, above logical_decoding_work_mem"),
+    _gauge("heartbeat_age_seconds", "since the newest commit in the log, heartbeats included"),
+    _gauge("tables", "how many tables are in this state", "state"),
+    _gauge("table_state", "1 for the table's present state", "table", "state"),
+    _gauge("table_rows", "rows in the source, counted or estimated", "table"),
+    _gauge("table_changes_per_minute", "changes committed in the last minute", "table"),
+    _gauge("changes_waiting", "changes of a stopped table in the log", "table"),
+    _gauge("copy_rows", "rows copied so far, of a copy under way", "table"),
+    _gauge("copy_rows_expected", "rows that it has in all, estimated", "table"),
+    _gauge("dead_letters", "messages that are not applied", "table", "reason"),
+    _gauge("held_keys", "keys whose later changes wait behind dead letters", "table"),
+    _gauge("lake_files", "data files of all tables"),
+    _gauge("lake_small_files", "of them, those below 8 MiB"),
+    _gauge("lake_bytes", "their size"),
+    _gauge("lake_dead_row_ratio", "rows that are deleted and still stored, of all that are stored"),
+    _gauge("view_state", "1 for the view's present state", "view", "state"),
+    _gauge("view_lag_seconds", "since the oldest commit that the views lack", "view"),
+    _gauge("verify_timestamp_seconds", "when the follower was compared last, since 1970", "follower"),
+    _gauge("verify_differences", "tables that differed then", "follower"),
+)
+BY_NAME: Final = {metric.name: metric for metric in METRICS}
+_HEAD: Final = ("metric", "kind", "labels", "meaning")
+
+
+def to_markdown() -> str:
+    """The metrics as a table of Markdown."""
+    return "\n".join(f"| {' | '.join(row)} |" for row in (_HEAD, ("---",) * len(_HEAD), *_rows()))
+
+
+def _rows() -> Iterator[tuple[str, ...]]:
+    for metric in METRICS:
+        yield f"`{metric.name}`", metric.kind, ", ".join(metric.labels), metric.meaning
