@@ -9,7 +9,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from cdc.serve.guard import Door, Guard, refuse
@@ -76,8 +76,8 @@ class Site:
         return response
 
 
-def build_app(site: Site, *more: Route) -> Starlette:
-    """The application; `more` are routes of verbs."""
+def build_app(site: Site, *more: BaseRoute) -> Starlette:
+    """The application; `more` are the routes of what only a pipeline has."""
     routes = [
         Route("/", site.show_page),
         Route("/status.json", site.send_document),

@@ -55,7 +55,10 @@ class Door:
         return self.token is not None and self.token.is_cookie(request.cookies.get(self.cookie_name))
 
     def may_read(self, request: HTTPConnection) -> bool:
-        return not self.is_public or self.is_known(request)
+        """A program, Prometheus say, reads with the token itself, as a bearer."""
+        kind, _, given = request.headers.get("authorization", "").partition(" ")
+        is_bearer = self.token is not None and kind.lower() == "bearer" and self.token.is_given_by(given)
+        return not self.is_public or is_bearer or self.is_known(request)
 
     def may_act(self, request: HTTPConnection) -> bool:
         return self.acts and self.is_known(request)

@@ -3,14 +3,22 @@
 import ipaddress
 import os
 import socket
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import uvicorn
+from starlette.routing import Mount
+from starlette.types import ASGIApp
 
+from cdc.core.containment import LOG
 from cdc.core.errors import ConfigurationError
+from cdc.run.metrics.collection import open_registry
+from cdc.run.metrics.otlp import send_metrics
+from cdc.run.metrics.serving import metrics_app
 from cdc.run.pipeline import Pipeline
 from cdc.run.status.document import Document, to_builtins
 from cdc.run.status.watch import StatusWatch
@@ -21,6 +29,7 @@ from cdc.serve.page import Page
 from cdc.serve.publisher import Publisher
 from cdc.serve.server import open_socket, run_server
 from cdc.serve.tokens import Token
+from cdc.serve.tracing import Tracer
 from cdc.serve.verbs.verbs import NAMES, Verbs
 
 TOKEN_VARIABLE: Final = "CDC_SERVE_TOKEN"  # noqa: S105 - a variable's name
@@ -59,21 +68,37 @@ def serve(
     door = Door(_list_names(options), token, is_public, options.acts, cookie_name=f"cdc_{port}")
     publisher = Publisher()
     verbs = Verbs(pipeline, options.file, publisher, door)
-    page = Page(pipeline.name, NAMES if options.acts else ())
+    page = Page(pipeline.name, NAMES if options.acts else (), traces=True)
+    routes = [Tracer(pipeline).route, *(verbs.routes if options.acts else ())]
     with (
         History(pipeline.state / "serve" / f"{pipeline.name}.sqlite") as history,
         StatusWatch(pipeline, options.every_seconds, previous=history.previous) as watch,
+        _telling(pipeline, watch, say) as metrics,
     ):
 
-        def publish(document: Document) -> None:
-            found = to_builtins(history.add(document))
-            found["pipeline"] |= {"may_act": options.acts, "file": options.file.name}
-            publisher.publish(found)
-
-        watch.subscribe(publish)
+        watch.subscribe(partial(_publish, publisher, history, options))
         for line in _describe(options, port, token):
             say(line)
-        run_server(build_app(Site(publisher, door, page), *(verbs.routes if options.acts else ())), listening, on_start)
+        app = build_app(Site(publisher, door, page), *routes, Mount("/metrics", metrics))
+        run_server(app, listening, on_start)
+
+
+def _publish(publisher: Publisher, history: History, options: ServeOptions, document: Document) -> None:
+    """Show a document; one that cannot be shown is logged, and the page says how old the last one is."""
+    try:
+        found = to_builtins(history.add(document))
+        found["pipeline"] |= {"may_act": options.acts, "file": options.file.name}
+        publisher.publish(found)
+    except Exception as error:  # noqa: BLE001 - this is the watch's own thread, which others listen to as well
+        LOG.error("status document %s is not shown: %s", document.seq, error, exc_info=error)
+
+
+@contextmanager
+def _telling(pipeline: Pipeline, watch: StatusWatch, say: Callable[[str], None]) -> Iterator[ASGIApp]:
+    """The metrics of the watch, as an application, and sent by OTLP meanwhile where the settings say so."""
+    registry = open_registry(pipeline, watch)
+    with send_metrics(registry, pipeline.settings.metrics.otlp, say):
+        yield metrics_app(registry)
 
 
 def _find_token(options: ServeOptions) -> Token | None:

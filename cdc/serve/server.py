@@ -38,7 +38,7 @@ def run_server(
 ) -> None:
     """Serve until the process is interrupted; open streams end with it.
 
-    `on_start` gets the server, whose `should_exit` ends it from another thread.
+    `on_start` gets the server, which another thread may tell to exit.
     """
     config = uvicorn.Config(
         app, log_level="critical", access_log=False, server_header=False, lifespan="off", timeout_graceful_shutdown=1

@@ -46,7 +46,8 @@ def serving(pipeline: Pipeline, config: Path) -> Iterator[tuple[str, str]]:
 
 def read_all(address: str) -> str:
     """All that a reader without a token gets, the beginning of the stream with it."""
-    found = [httpx.get(address).text, httpx.get(f"{address}status.json").text]
+    paths = ("", "status.json", "metrics", "trace?table=public.things&key=6")
+    found = [httpx.get(f"{address}{path}", follow_redirects=True, timeout=60).text for path in paths]
     with httpx.stream("GET", f"{address}events") as stream:
         for piece in stream.iter_text():
             found.append(piece)
@@ -92,6 +93,15 @@ def pause_search(browser: Browser) -> None:
     browser.wait("document.querySelector('#confirm-out').innerText.includes('search is paused')", "it is paused", 60)
 
 
+def trace_row(browser: Browser) -> None:
+    browser.run("(document.querySelector('#trace-form').table.value = 'public.things')")
+    browser.run("(document.querySelector('#trace-form').key.value = '6')")
+    browser.run("document.querySelector('#trace-form').requestSubmit()")
+    browser.wait("document.querySelectorAll('#trace-out li').length >= 5", "the row is traced", 60)
+    for place in ("source has it", "lake as in the source", "latest as in the source"):
+        assert place in browser.text("#trace-out")
+
+
 def test_the_page_follows_a_pipeline_through_a_cut_follower_and_a_verb(
     relayed: tuple[Pipeline, Relay], spark: SparkSession, browser: Browser
 ) -> None:
@@ -104,8 +114,10 @@ def test_the_page_follows_a_pipeline_through_a_cut_follower_and_a_verb(
             browser.wait("document.title.startsWith('●')", "all is current", 60)
             cut_search(browser, relay)
             pause_search(browser)
+        trace_row(browser)
         shown = read_all(address)
-        assert "public.things" in shown
+        for known in ("public.things", "cdc_up{", '"as in the source"'):
+            assert known in shown
         for secret in (VALUE, *pipeline.environ.values(), token.removeprefix("#token=")):
             assert secret not in shown
         assert browser.complaints() == []

@@ -83,6 +83,9 @@ def test_where_others_reach_the_address_nothing_is_read_without_the_token(public
     for path in ("status.json", "events"):
         answer = httpx.get(public.url + path)
         assert (answer.status_code, "token" in answer.text) == (403, True)
+        assert httpx.get(public.url + path, headers={"Authorization": "Bearer canary"}).status_code == 403
+    bearer = {"Authorization": f"Bearer {TOKEN.text}"}
+    assert httpx.get(f"{public.url}status.json", headers=bearer).status_code == 200
     door = httpx.get(public.url)
     assert door.status_code == 401
     assert "current" not in door.text

@@ -80,5 +80,5 @@ const step = (s) => html`<li><span class="s-${s.done ? 'ok' : 'quiet'}">${icon(s
 export function paintProblems() {
   const { doc } = page, list = byOrder(doc.problems);
   const steps = doc.steps ? html`<div class="card"><div class="card-head"><div><h2>Start it</h2><p class="sub">Each step may be run again; it goes on where it was.</p></div></div><ol class="start">${doc.steps.map(step)}</ol></div>` : '';
-  put('problems', [list.length ? html`<div class="problems" role="list" aria-label="What needs you">${list.map(problem)}</div>` : '', steps]);
+  put('problems', [list.length ? html`<div class="problems" role="group" aria-label="What needs you">${list.map(problem)}</div>` : '', steps]);
 }
