@@ -47,6 +47,9 @@ def test_one_document_from_the_first_look_to_a_paused_capture(make_pipeline: Mak
     new = status_of(pipeline)
     assert (new.verdict.level, new.verdict.title) == (Level.NEW, "Nothing is captured yet")
     assert states(new) == [State.OK, State.NEW, State.NEW, State.NEW]
+    [problem] = new.problems.values()
+    assert str(problem).startswith("nothing is captured yet → `cdc bootstrap`")
+    assert [step.command for step in new.steps if not step.done] == ["cdc doctor", "cdc bootstrap", "cdc follow"]
     bootstrap(pipeline, spark)
     with following(pipeline, spark), StatusWatch(pipeline.opened(), every_seconds=0.5) as watch:
         shown = Shown(watch)

@@ -13,6 +13,7 @@ from typing import Self
 
 from msgspec.structs import replace
 
+from cdc.core.containment import LOG
 from cdc.core.waiting import Deadline
 from cdc.run.health.capture_health import Look
 from cdc.run.health.observation import CaptureObserver
@@ -109,7 +110,10 @@ class StatusWatch:
     def _run(self) -> None:
         while not self._stopping.is_set():
             deadline = Deadline(self._every)
-            self._publish(self.look(deadline))
+            try:
+                self._publish(self.look(deadline))
+            except Exception as error:  # noqa: BLE001 - the last document stays, and says by its age that it is the last
+                LOG.error("status: %s", error, exc_info=error)
             self._stopping.wait(deadline.seconds_left)
 
     def _publish(self, document: Document) -> None:

@@ -42,6 +42,7 @@ class Paces:
     every: float = EVERY_SECONDS
     cut: float = ALWAYS
     tables: float = 10.0
+    views: float = 10.0
     rows: float = 60.0
     files: float = 300.0
     history: float = 60.0
@@ -52,7 +53,7 @@ class Paces:
     def of(cls, pipeline: Pipeline, every: float = EVERY_SECONDS) -> Self:
         if pipeline.lake.access is None:
             return cls(every)
-        return cls(every, cut=10.0, tables=60.0, rows=300.0)
+        return cls(every, cut=10.0, tables=60.0, views=300.0, rows=300.0)
 
 
 class Questions:
@@ -75,7 +76,7 @@ class Questions:
         self.fed = {name: self._quick(name, FedQuestions(self._own(name), name).look) for name in self._fed_names()}
         self.log = self._quick("the log", self._look_at_log, close=self._window.close)
         self.capture = self._quick("the capture", partial(self._look_at_capture, capture))
-        self.views = self._quick("the views", partial(look_at_views, views), paces.tables)
+        self.views = self._quick("the views", partial(look_at_views, views), paces.views)
         self._ask_slowly()
 
     def _ask_slowly(self) -> None:

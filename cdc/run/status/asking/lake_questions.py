@@ -36,7 +36,10 @@ class LakeQuestions:
         self._seen: Mapping[str, str] = {}
 
     def read_cut(self) -> Cut | None:
-        return self._pipeline.lake_follower.cuts.last()
+        """The newest cut, whoever has written it since."""
+        cuts = self._pipeline.lake_follower.cuts
+        cuts.invalidate()
+        return cuts.last()
 
     def look(self) -> FollowerLook:
         """The position of the newest cut."""

@@ -33,6 +33,7 @@ from cdc.run.status.judging.states import (
     judge_table,
     judge_view,
 )
+from cdc.run.status.judging.steps import list_steps
 from cdc.run.status.judging.verdict import reach_verdict
 from cdc.run.status.stream_report import HOLDS_SECONDS, StreamReport
 from cdc.run.status.things import (
@@ -114,6 +115,7 @@ class Composition:
             log_age_seconds=_round(self._measures.log_age),
             lake_files=_describe_files(files) if files else None,
             lake_writes=files.writes if files else None,
+            steps=list_steps(self._settings, self._path),
             notes=checks.notes if checks else (),
         )
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from cdc.config.settings import PipelineSettings
-from cdc.core.plural import format_count
 from cdc.core.position import format_lsn
 from cdc.run.health.result import format_duration
 from cdc.run.status.asking.facts import Facts, StreamLook
@@ -99,7 +98,7 @@ def _line(part: str, facts: Facts, measures: Measures) -> str:
         return f"{rate:,.0f} changes a second" if rate >= 1 else f"{60 * rate:,.0f} changes a minute"
     if part == "lake" and tables:
         followed = sum(state.name == "followed" for state in tables.states.values())
-        return f"{followed} of {format_count(len(tables.states), 'table')} followed"
+        return f"{followed:,} of {len(tables.states):,} tables followed"
     return ""
 
 

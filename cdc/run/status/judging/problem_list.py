@@ -35,22 +35,28 @@ def find_part_problems(facts: Facts, states: Mapping[str, Judged], names: Mappin
         "lake": facts.lake.error or facts.tables.error,
     }
     levels = {"capture": _capture_level(facts)}
-    return [
+    new = [_describe_new()] if states["capture"].state is State.NEW else []
+    return new + [
         Finding(
-            f"part.{states[part].state if part in states else State.FAILED}:{part}",
+            f"part.{states[part].state}:{part}",
             levels.get(part, Level.NOW),
             error,
             _HEADLINES.get(states[part].state, "{} is not well").format(names[part]),
             since=states[part].since,
         )
         for part, error in errors.items()
-        if error is not None
+        if error is not None and states[part].state is not State.NEW
     ]
 
 
 def _capture_error(facts: Facts) -> CdcError | None:
     look = facts.capture.value
     return facts.capture.error or (look.failing.error if look and look.failing else None)
+
+
+def _describe_new() -> Finding:
+    error = PreconditionError("nothing is captured yet", "`cdc bootstrap` makes slot, topics and connector, and copies")
+    return Finding("capture.new", Level.KNOW, error, "Nothing is captured yet")
 
 
 def _capture_level(facts: Facts) -> Level:

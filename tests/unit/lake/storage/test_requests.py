@@ -12,12 +12,16 @@ import pytest
 
 from cdc.columns.netting.batch import DecodedBatch, TableChanges
 from cdc.columns.netting.ends import to_columns
+from cdc.config.file import load as load_settings
+from cdc.config.init import TemplateValues, template
 from cdc.core.errors import TableLostError
 from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import TableName
 from cdc.core.table_state import ACTIVE, Followed, Joining
 from cdc.core.transaction import TransactionEnd
 from cdc.run.pipeline import Pipeline
+from cdc.run.status.asking.all_questions import Paces
+from cdc.run.status.asking.lake_questions import LakeQuestions
 from cdc.run.status.asking.row_counts import count_lake_rows
 from cdc.sinks.lake import maintenance
 from cdc.sinks.lake.delta import checkpoint, retention
@@ -213,3 +217,30 @@ def test_a_log_whose_next_commit_was_vacuumed_is_reopened(lake: PlacedLake, monk
     snapshot = slept.snapshot()
     assert snapshot is not None
     assert (snapshot.version, snapshot.files) == (last.version, last.files)
+
+
+def test_who_watches_an_idle_lake_takes_as_few_requests_for_many_tables_as_for_one(
+    idle: DeltaFollower, lake: PlacedLake, asked: Counter[str], tmp_path: Path
+) -> None:
+    """One for the newest cut every 10 s, and four for the state of all tables every 60: ten in a minute."""
+    tables = tuple(f"public.things{number}" for number in range(5))
+    (tmp_path / "cdc.yaml").write_text(template(TemplateValues(password="p", tables=tables)))
+    pipeline = Pipeline(load_settings(tmp_path / "cdc.yaml"))
+    pipeline.__dict__["lake"] = lake
+    questions, paces = LakeQuestions(pipeline), Paces.of(pipeline)
+    assert len(questions.look_at_tables().states) == 5
+    questions.count_rows()
+    questions.look_at_files()
+    questions.look()
+    at = idle.position()
+    asked.clear()
+    assert questions.look().position == at
+    assert asked.total() == 1, asked
+    asked.clear()
+    questions.look_at_tables()
+    of_tables = asked.total()
+    questions.count_rows()
+    questions.look_at_files()
+    # each looks for a newer cut, and at no table that no cut has moved
+    assert asked.total() == of_tables + 2, asked
+    assert (of_tables, 60 / paces.cut + of_tables * 60 / paces.tables) == (4, 10)
