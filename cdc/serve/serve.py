@@ -75,7 +75,6 @@ def serve(
         StatusWatch(pipeline, options.every_seconds, previous=history.previous) as watch,
         _telling(pipeline, watch, say) as metrics,
     ):
-
         watch.subscribe(partial(_publish, publisher, history, options))
         for line in _describe(options, port, token):
             say(line)
