@@ -33,6 +33,8 @@ HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+ELSEWHERE: Final = ("cross-site", "same-site")
+"""What a browser says of requests that another page makes: it reads no answer, and may not make us work either."""
 OPEN_PATHS: Final = ("/static/", "/session")
 """What a browser needs before it has its cookie."""
 
@@ -89,6 +91,8 @@ class Guard:
         ):
             return refuse(403, "only the page of this server may ask for that")
         path: str = request.url.path
+        if path != "/" and request.headers.get("sec-fetch-site") in ELSEWHERE:
+            return refuse(403, "only the page of this server may ask for that")
         if path != "/" and not path.startswith(OPEN_PATHS) and not self._door.may_read(request):
             return refuse(403, "open the address with the token, as cdc serve has printed it")
         return None

@@ -60,12 +60,12 @@ def serve(
     Raises ConfigurationError for an address that is not this machine's, or a token that is too short, and
     PreconditionError when somebody listens there already.
     """
-    token = _find_token(options)
+    token = find_token(options)
     listening = open_socket(options.host, options.port)
     port = int(listening.getsockname()[1])
     is_public = not _is_loopback(options.host)
     # cookies do not tell ports apart
-    door = Door(_list_names(options), token, is_public, options.acts, cookie_name=f"cdc_{port}")
+    door = Door(list_names(options), token, is_public, options.acts, cookie_name=f"cdc_{port}")
     publisher = Publisher()
     verbs = Verbs(pipeline, options.file, publisher, door)
     page = Page(pipeline.name, NAMES if options.acts else (), traces=True)
@@ -76,7 +76,7 @@ def serve(
         _telling(pipeline, watch, say) as metrics,
     ):
         watch.subscribe(partial(_publish, publisher, history, options))
-        for line in _describe(options, port, token):
+        for line in describe_address(options, port, token):
             say(line)
         app = build_app(Site(publisher, door, page), *routes, Mount("/metrics", metrics))
         run_server(app, listening, on_start)
@@ -100,7 +100,7 @@ def _telling(pipeline: Pipeline, watch: StatusWatch, say: Callable[[str], None])
         yield metrics_app(registry)
 
 
-def _find_token(options: ServeOptions) -> Token | None:
+def find_token(options: ServeOptions) -> Token | None:
     """The token of those who act, or read from elsewhere; None where neither is asked for."""
     if not options.acts and _is_loopback(options.host):
         return None
@@ -119,12 +119,14 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _list_names(options: ServeOptions) -> frozenset[str]:
+def list_names(options: ServeOptions) -> frozenset[str]:
+    """The names by which browsers may ask for this server."""
     own = {options.host} if options.host not in ANY_ADDRESS else {socket.gethostname(), socket.getfqdn()}
     return frozenset(name.lower() for name in (*LOOPBACK, *own, *options.names))
 
 
-def _describe(options: ServeOptions, port: int, token: Token | None) -> list[str]:
+def describe_address(options: ServeOptions, port: int, token: Token | None) -> list[str]:
+    """What is printed at the start: the address to open, and what it lets one do. A given token is not printed."""
     host = socket.gethostname() if options.host in ANY_ADDRESS else options.host
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
     if token is None:

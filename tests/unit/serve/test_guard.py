@@ -57,6 +57,14 @@ def test_a_change_that_another_page_asks_for_is_refused(origin: str | None, acti
     assert "set-cookie" not in answer.headers
 
 
+@pytest.mark.parametrize("path", ["status.json", "events", "trace", "metrics"])
+def test_another_page_gives_this_server_no_work(path: str, acting: LiveSite) -> None:
+    for site in ("cross-site", "same-site"):
+        assert httpx.get(acting.url + path, headers={"Sec-Fetch-Site": site}).status_code == 403
+    # a link to the page is no request of another page's script
+    assert httpx.get(acting.url, headers={"Sec-Fetch-Site": "cross-site"}).status_code == 200
+
+
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"token": 1}', b'{"token": ""}', b'{"token": "canary"}', b"\xff"])
 def test_a_wrong_token_opens_nothing(body: bytes, acting: LiveSite) -> None:
     answer = httpx.post(f"{acting.url}session", headers={"Origin": acting.url.rstrip("/")}, content=body)
