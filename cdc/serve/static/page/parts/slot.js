@@ -26,7 +26,7 @@ function explain(s) {
   if (s.state === 'new') return 'cdc bootstrap makes it.';
   if (isLost(s)) return 'Postgres has removed WAL that the capture needs: only cdc recapture helps.';
   if (s.retained_bytes == null) return 'The source has not said how much it keeps.';
-  if (s.full_in_seconds == null) return s.active === false ? `${kept(s)}, and nobody reads it.` : `${kept(s)}, and moves on with the capture.`;
+  if (s.full_in_seconds == null) return `${kept(s)}${page.doc.parts.capture?.state === 'ok' ? ', and moves on with the capture' : s.active ? '' : ', and nobody reads it'}.`;
   const end = `${s.full_in_seconds > DAY ? `${day(s.full_at)}, ` : ''}${clock(s.full_at, false)}`;
   return html`At the present rate: ${when(s.full_at, end)} ${zone()}. ${kept(s)}, ${bytes(s.bytes_per_second * HOUR)} more an hour.`;
 }
