@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.netting.ends import Ends, concat_ends
@@ -158,7 +159,7 @@ class LakeStream:
                 # belong to no table, and a sweep deletes them
                 read = self._read_tables(run, tables, changes, start)
             position = replace(run.position(self._position, read.next_offsets), beat=beats.digest)
-            progress = BatchProgress(position, changes, run.committed_ms.tolist(), stages)
+            progress = BatchProgress(position, changes, _commit_times(run, tables), stages)
             self._committing = self._commit_thread.submit(self._commit, read, progress)
             # this run reaches the furthest table: from here on no table is ahead of the position
             self._position, self._furthest = position, BEFORE_LOG
@@ -253,3 +254,11 @@ class LakeStream:
         with Reader(self._config.log) as reader:
             check_position(reader, self._config.topic, position)
         return position
+
+
+def _commit_times(run: Ends, tables: Sequence[Table]) -> list[int]:
+    """When the transactions with changes of these tables were committed: nobody waits for a heartbeat."""
+    rows = [run.touching(str(table.name)) for table in tables]
+    touching = np.unique(np.concatenate(rows)) if rows else ()
+    times: list[int] = run.committed_ms[touching].tolist() if len(touching) else []
+    return times

@@ -12,8 +12,10 @@ from cdc.run.background import run_in_background
 from cdc.run.follow.streams import BatchProgress
 from cdc.run.status.stream_report import FRESHNESS_BOUNDS, Reports, StreamReport
 
-KEPT_COMMITS: Final = 512
-"""The newest commits whose freshness is kept, for percentiles."""
+KEPT_COMMITS: Final = 4096
+FRESH_SECONDS: Final = 300.0
+"""Percentiles are of the commits that became visible in so long, and of KEPT_COMMITS at most."""
+MOST_REPORTED: Final = 256
 KEPT_BATCHES: Final = 64
 REPORT_SECONDS: Final = 2.0
 
@@ -26,7 +28,7 @@ class StreamMeter:
         self._lock = threading.Lock()
         self._began_at = clock()
         self._batches = self._changes = self._retries = 0
-        self._fresh: deque[float] = deque(maxlen=KEPT_COMMITS)
+        self._fresh: deque[tuple[float, float]] = deque(maxlen=KEPT_COMMITS)
         self._fresh_sum = 0.0
         self._buckets = dict.fromkeys(FRESHNESS_BOUNDS, 0)
         self._commits = 0
@@ -42,7 +44,7 @@ class StreamMeter:
             self._batches += 1
             self._changes += progress.changes
             self._commits += len(fresh)
-            self._fresh.extend(fresh)
+            self._fresh.extend((now, seconds) for seconds in fresh)
             self._fresh_sum += sum(fresh)
             for bound in self._buckets:
                 self._buckets[bound] += sum(seconds <= bound for seconds in fresh)
@@ -56,16 +58,19 @@ class StreamMeter:
 
     def report(self) -> StreamReport:
         """What is known of the stream now."""
+        now = self._clock()
         with self._lock:
+            fresh = [round(seconds, 3) for seen, seconds in self._fresh if seen > now - FRESH_SECONDS]
             return StreamReport(
-                at=self._clock(),
+                at=now,
                 began_at=self._began_at,
                 pid=os.getpid(),
                 batches=self._batches,
                 changes=self._changes,
                 retries=self._retries,
                 commits=self._commits,
-                freshness=[round(seconds, 3) for seconds in self._fresh],
+                # a median does not need thousands of them
+                freshness=fresh[:: max(len(fresh) // MOST_REPORTED, 1)],
                 freshness_sum=self._fresh_sum,
                 buckets={str(bound): count for bound, count in self._buckets.items()},
                 batch_seconds=[round(batch.seconds, 4) for batch in self._newest],

@@ -121,11 +121,15 @@ def list_stream_samples(reports: Mapping[str, StreamReport]) -> Iterator[MetricS
     """The samples of what the streams report of themselves, by follower."""
     for follower, report in reports.items():
         own = (follower,)
-        yield MetricSample(f"{PREFIX}follower_changes_total", float(report.changes), own)
+        if report.changes:
+            yield MetricSample(f"{PREFIX}follower_changes_total", float(report.changes), own)
         yield MetricSample(f"{PREFIX}follower_batches_total", float(report.batches), own)
         yield MetricSample(f"{PREFIX}follower_retries_total", float(report.retries), own)
         for stage, seconds in report.stages.items():
             yield MetricSample(f"{PREFIX}follower_stage_seconds_total", seconds, (follower, stage))
-        for name, values in (("batch_changes", report.batch_changes), ("batch_seconds", report.batch_seconds)):
+        for name, values in (
+            ("batch_changes", [*filter(None, report.batch_changes)]),
+            ("batch_seconds", report.batch_seconds),
+        ):
             if (median := percentile(values, 50)) is not None:
                 yield MetricSample(f"{PREFIX}{name}", median, own)

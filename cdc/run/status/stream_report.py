@@ -32,7 +32,7 @@ VERIFICATIONS: Final = ".verifications"
 class StreamReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a follower's stream tells of itself. Totals count since `began_at`; times are seconds since 1970.
 
-    `freshness`: seconds from a commit in the source until the follower had it, of the newest commits; `buckets`: how
+    `freshness`: seconds from a commit in the source until the follower had it, of the last minutes; `buckets`: how
     many of all `commits` were as fresh as each of FRESHNESS_BOUNDS. `batch_seconds`, `batch_changes`: of the newest
     batches; `stages`: seconds of all batches.
     """

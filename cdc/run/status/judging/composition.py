@@ -287,7 +287,7 @@ def _describe_report(report: StreamReport | None, now: float) -> dict[str, objec
         "p99_seconds": _round(percentile(fresh, 99)),
         "kept_goal_ratio": round(sum(s <= GOAL_SECONDS for s in fresh) / len(fresh), 4) if fresh else None,
         "batch": BatchTimes(
-            changes_p50=percentile(report.batch_changes, 50),
+            changes_p50=percentile([*filter(None, report.batch_changes)], 50),
             seconds_p50=_round(percentile(report.batch_seconds, 50)),
             stages={stage: round(seconds / batches, 4) for stage, seconds in report.stages.items()},
         ),

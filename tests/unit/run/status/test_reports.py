@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from cdc.core.position import Lsn, Position
-from cdc.run.follow.stream_meter import StreamMeter
+from cdc.run.follow.stream_meter import FRESH_SECONDS, MOST_REPORTED, StreamMeter
 from cdc.run.follow.streams import BatchProgress
 from cdc.run.status.stream_report import COPIES, CopyReport, Reports, StreamReport, report_copy
 from cdc.run.status.things import Verification, to_time
@@ -60,3 +60,17 @@ def test_the_newest_verification_of_each_follower_is_kept(tmp_path: Path) -> Non
     reports.add_verifications({"lake": old, "search": old})
     reports.add_verifications({"search": new})
     assert reports.read_verifications() == {"lake": old, "search": new}
+
+
+def test_percentiles_are_of_the_last_minutes_and_of_few_numbers() -> None:
+    now = [NOW]
+    meter = StreamMeter(lambda: now[0])
+    meter.note_batch(BatchProgress(AT, 1, [round(1000 * (NOW - 600))]))
+    assert meter.report().freshness == [600.0]
+    # what a start has caught up with is over after a while, and stays in the totals
+    now[0] += FRESH_SECONDS
+    meter.note_batch(BatchProgress(AT, 1, [round(1000 * now[0]) - 500] * 3000))
+    found = meter.report()
+    assert set(found.freshness) == {0.5}
+    assert MOST_REPORTED <= len(found.freshness) < 2 * MOST_REPORTED
+    assert (found.commits, found.buckets["300.0"]) == (3001, 3000)
