@@ -90,6 +90,11 @@ def healthy() -> Json:
     return found
 
 
+def two_tables() -> Json:
+    found = healthy()
+    return found | {"tables": {name: found["tables"][name] for name in ("public.orders", "public.prices")}}
+
+
 def many() -> Json:
     """2,000 tables: three stopped, five copied, one joins, two without a copy, one with held keys."""
     found, chance = healthy(), random.Random(7)
@@ -203,4 +208,6 @@ def new() -> Json:
     return found
 
 
-SAMPLES: dict[str, Callable[[], Json]] = {each.__name__: each for each in (incident, healthy, many, still, silent, new)}
+SAMPLES: dict[str, Callable[[], Json]] = {
+    each.__name__: each for each in (incident, healthy, two_tables, many, still, silent, new)
+}

@@ -12,7 +12,7 @@ import pytest
 from cdc.serve.words import format_bytes, format_span, parse_time
 from tests.support.serve.browser import ENTER, ESCAPE, PHONE, Browser, browser, chromium
 from tests.support.serve.live_site import LiveSite
-from tests.support.serve.samples import SAMPLES, healthy, incident, many, silent
+from tests.support.serve.samples import SAMPLES, healthy, incident, many, silent, two_tables
 
 __all__ = ["browser", "chromium"]
 
@@ -144,6 +144,18 @@ def test_a_dead_watch_makes_all_of_it_last_known(site: LiveSite, browser: Browse
         assert "has not looked at the pipeline since 03:12:40 UTC" in browser.text("#link")
     finally:
         del site.publisher.now
+
+
+def test_before_the_first_look_the_page_says_so_and_waits(browser: Browser) -> None:
+    with LiveSite() as site:
+        browser.go(site.url)
+        assert browser.text(VERDICT).startswith("Not looked yet")
+        site.kill()
+        browser.wait("document.querySelector('#link').innerText.includes('does not answer')", "it is cut off")
+        site.start()
+        site.publish(two_tables())
+        browser.wait("document.title === '● Everything is current · shop'", "it is shown")
+        assert "2 tables; what needs you first" in browser.text("#tables-sub")
 
 
 def test_a_server_that_dies_is_told_and_one_that_comes_back_is_shown(browser: Browser) -> None:

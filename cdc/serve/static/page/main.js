@@ -21,10 +21,9 @@ const PARTS = [paintNav, paintVerdict, paintProblems, paintPath, paintSlot, pain
 const TICK_MS = 1000;
 
 function paint() {
-  if (!page.doc) return;
   paintLink();
   // a hidden tab shows its title and icon alone
-  if (page.isHeld || document.hidden) return;
+  if (!page.doc || page.isHeld || document.hidden) return;
   for (const part of PARTS) part();
 }
 let isFirst = true;

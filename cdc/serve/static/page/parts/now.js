@@ -20,10 +20,11 @@ const bar = (shape, title, text) => html`<div class="linkbar">${icon(shape)}<div
 export function paintLink() {
   page.trouble = findTrouble();
   document.documentElement.toggleAttribute('data-old', page.trouble != null);
-  const { doc, trouble } = page, since = `${clock(doc.at)} ${zone()}`;
-  if (trouble === 'lost') put('link', bar('silent', 'This page is not live: cdc serve does not answer', `What you see is from ${since}. It connects again by itself; the pipeline does not depend on this page.`));
+  const { doc, trouble } = page, since = doc ? `${clock(doc.at)} ${zone()}` : '';
+  if (trouble === 'lost') put('link', bar('silent', 'This page is not live: cdc serve does not answer', `${doc ? `What you see is from ${since}. ` : ''}It connects again by itself; the pipeline does not depend on this page.`));
   else if (trouble) put('link', bar('unknown', `This page is not live: cdc serve answers, but has not looked at the pipeline since ${since}`, 'Its watch has ended or hangs. Nothing here says how things stand now.'));
   else put('link', '');
+  if (!doc) return;
   paintLive();
   if (trouble) setTitle('unknown', 'not live');
   else setTitle(doc.verdict.level, fill(doc.verdict.title, doc.verdict));
