@@ -105,6 +105,17 @@ def test_where_others_reach_the_address_nothing_is_read_without_the_token(public
     browser.wait("document.querySelector('#verdict')?.innerText.includes('Everything is current')", "the page is shown")
 
 
+def test_a_page_whose_token_is_no_more_the_servers_leads_to_the_door(browser: Browser) -> None:
+    with LiveSite(Door(LOOPBACK, TOKEN, is_public=True)) as site:
+        site.publish(healthy())
+        browser.go(f"{site.url}#token={TOKEN.text}")
+        browser.wait("document.querySelector('#verdict')?.innerText.includes('Everything is current')", "it is shown")
+        site.kill()
+        site.door = Door(LOOPBACK, Token("another-token-9c1e"), is_public=True)
+        site.start()
+        browser.wait("document.body.innerText.includes('Open the address with the token')", "it says what to do")
+
+
 def test_no_answer_has_the_token(acting: LiveSite) -> None:
     cookies = {"cdc_session": TOKEN.cookie}
     for path in PATHS:

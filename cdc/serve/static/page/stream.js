@@ -29,6 +29,8 @@ export function connect(receive) {
     page.doc = complete(doc);
     receive(true);
   };
+  /** A server that was started with another token lets nobody read until he has it: the door says so. */
+  const reopen = () => fetch('status.json', { method: 'HEAD' }).then((answer) => answer.status === 403 ? location.reload() : open(), open);
   let stream, last = document.documentElement.dataset.seen ?? '';
   const open = () => {
     stream = new EventSource(`events?after=${encodeURIComponent(last)}`);
@@ -41,7 +43,7 @@ export function connect(receive) {
     stream.onerror = () => {
       page.brokenSince ??= performance.now();
       // the browser tries again by itself, unless the server has refused
-      if (stream.readyState === EventSource.CLOSED) setTimeout(open, RETRY_MS);
+      if (stream.readyState === EventSource.CLOSED) setTimeout(reopen, RETRY_MS);
     };
   };
   fetch('status.json', { cache: 'no-store' }).then(async (answer) => {

@@ -25,10 +25,14 @@ async function ask(path, options) {
   return told;
 }
 
+/** The number of the newest question: what an earlier one has begun is told in its own dialog only. */
+let newest = 0;
+
 export async function openQuestion(verb, on) {
   if (page.trouble) { toast('Off while the page is not live'); return; }
   let q;
   try { q = await ask(address(verb, on)); } catch (error) { toast(error.message); return; }
+  newest++;
   put('confirm', html`<form method="dialog"><h2 id="confirm-title">${q.title}</h2>${q.check ? html`<div class="note-box s-now"><span><span class="s-now">${icon('stopped')}</span> ${q.check}</span></div>` : ''}
     <h3>What happens</h3><ol class="what">${q.what.map((w) => html`<li>${w}</li>`)}</ol><h3>What it costs</h3><p>${q.cost}</p><h3>What stays as it is</h3><p>${q.stays}</p>${q.command ? html`<h3>The same on the command line</h3>${command(q.command)}` : ''}
     <div class="out" id="confirm-out" role="status"></div><div class="acts"><button class="btn" value="cancel" autofocus>Cancel</button><button type="button" class="btn main" data-do="confirm" data-v="${verb}" data-on="${on}"${attribute('disabled', q.check ? '' : null)}>${q.button}</button></div></form>`);
@@ -42,19 +46,21 @@ export async function openQuestion(verb, on) {
 
 /** The dialog stays: a person sees what became of it. */
 export async function confirmed(verb, on, button) {
+  const mine = newest, tell = (content) => { if (mine === newest) put('confirm-out', content); };
   button.disabled = true;
-  put('confirm-out', line('copying', 'busy', 'asked; waits for the answer'));
+  tell(line('copying', 'busy', 'asked; waits for the answer'));
   try {
     let run = await ask(address(verb, on), { method: 'POST' });
     while (!run.ended_at) {
-      put('confirm-out', [line('copying', 'busy', `runs since ${clock(run.began_at)}`), said(run)]);
+      tell([line('copying', 'busy', `runs since ${clock(run.began_at)}`), said(run)]);
       await new Promise((resolve) => setTimeout(resolve, POLL_MS));
       run = await ask(`runs/${run.id}`);
     }
-    put('confirm-out', [run.ok ? line('ok', 'ok', `done at ${clock(run.ended_at)}`) : line('stopped', 'now', `failed at ${clock(run.ended_at)}`), said(run)]);
+    tell([run.ok ? line('ok', 'ok', `done at ${clock(run.ended_at)}`) : line('stopped', 'now', `failed at ${clock(run.ended_at)}`), said(run)]);
+    if (mine !== newest || !$('confirm').open) toast(`${NAMES[verb]} ${on}: ${run.ok ? 'done' : 'failed'}`);
   } catch (error) {
-    put('confirm-out', line('stopped', 'now', error.message));
+    tell(line('stopped', 'now', error.message));
   }
-  $('confirm').querySelector('[value=cancel]').textContent = 'Close';
+  if (mine === newest) $('confirm').querySelector('[value=cancel]').textContent = 'Close';
 }
 const said = (run) => run.lines?.length ? html`<ul class="said">${run.lines.map((text) => html`<li>${text}</li>`)}</ul>` : '';
