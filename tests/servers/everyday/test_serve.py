@@ -11,6 +11,7 @@ import pytest
 import uvicorn
 from pyspark.sql import SparkSession
 
+from cdc.run.read.tokens import take_token, wait_for_token
 from cdc.serve.serve import ServeOptions, serve
 from cdc.sinks.search.settings import SearchSettings
 from tests.support.cdc_inprocess import bootstrap, following
@@ -111,6 +112,7 @@ def test_the_page_follows_a_pipeline_through_a_cut_follower_and_a_verb(
         browser.wait("/things[^]*5/.test(document.querySelector('#tables').innerText)", "the rows are counted")
         with following(pipeline, spark):
             pipeline.run(f"INSERT INTO things SELECT n, '{VALUE}' FROM generate_series(6, 9) n")
+            assert wait_for_token(pipeline.opened(), "latest", take_token(pipeline.connection), 60)
             browser.wait("document.title.startsWith('●')", "all is current", 60)
             cut_search(browser, relay)
             pause_search(browser)
