@@ -8,7 +8,20 @@ from collections.abc import Sequence
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 # cheap: each verb imports its engine in its own body
-from cdc.cli import app, configuration, dead_letters, doctor, pipeline, recapture, status, top, types, views, wait
+from cdc.cli import (
+    app,
+    configuration,
+    dead_letters,
+    doctor,
+    pipeline,
+    recapture,
+    serve,
+    status,
+    top,
+    types,
+    views,
+    wait,
+)
 from cdc.cli import services as parts
 from cdc.cli.everyday import control, errors, logs, plan, tables, teardown, trace
 from cdc.demo import verbs as demo_verbs
@@ -21,13 +34,14 @@ VERBS: tuple[app.Register, ...] = (
     recapture.register,
     doctor.register,
     status.register,
+    top.register,
+    serve.register,
     plan.register,
     tables.register,
     control.register,
     teardown.register,
     trace.register,
     logs.register,
-    top.register,
     views.register,
     wait.register,
     dead_letters.register,

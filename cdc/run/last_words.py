@@ -46,9 +46,9 @@ def read_last_words(pipeline: Pipeline, most: int) -> list[LastWords]:
 def _list_followers(pipeline: Pipeline) -> Iterator[LastWords]:
     views = [VIEWS] if pipeline.settings.views else []
     for name in (*pipeline.settings.followers, *views):
-        pause = pipeline.requests.read_pause(name)
-        problem = pause or pipeline.leases.read_problem(name) or pipeline.leases.read_end(name)
-        state = "paused" if pause else "followed here" if pipeline.leases.is_held(name) else "not followed here"
+        pause, note = pipeline.requests.read_pause(name), pipeline.leases.look(name)
+        problem = pause or note.problem or note.end
+        state = "paused" if pause else "followed here" if note.is_held else "not followed here"
         yield LastWords(f"follower {name}", state, [str(problem)] if problem else [])
 
 

@@ -44,7 +44,7 @@ def _await_taken(pipeline: Pipeline, on: str, is_taken: Callable[[], bool], done
 
 def _rests(pipeline: Pipeline, on: str) -> bool:
     """Has the running stream noted that it is paused?"""
-    return isinstance(pipeline.leases.read_problem(on), PausedError)
+    return isinstance(pipeline.leases.look(on).problem, PausedError)
 
 
 def _find_refusal(pipeline: Pipeline, verb: ControlVerb, on: str) -> CdcError | None:

@@ -24,8 +24,8 @@ from cdc.run.copy.probe import wait_until_captured
 from cdc.run.pipeline import Pipeline
 from cdc.run.spark.errors import translate_errors
 from cdc.run.spark.job_progress import track_job
-from cdc.run.tables.capture_parts import build_connector_config
 from cdc.run.status.stream_report import open_reports, report_copy
+from cdc.run.tables.capture_parts import build_connector_config
 from cdc.sinks.lake.table.load import CopiedFiles, LakeCopyWriter, prepare_folder
 from cdc.snapshots.copy import SnapshotSource, copy_table
 from cdc.snapshots.shared_snapshot import OnLock, SharedSnapshot, files, hold_snapshot

@@ -197,4 +197,7 @@ def look_at_streams(pipeline: Pipeline) -> Mapping[str, StreamLook]:
 
 def _look_at_stream(pipeline: Pipeline, name: str) -> StreamLook:
     note, report = pipeline.leases.look(name), open_reports(pipeline).read_stream(name)
+    # a pause stands whether or not somebody follows, and is no end
+    if pause := pipeline.requests.read_pause(name):
+        return StreamLook(note.is_held, problem=pause, report=report)
     return StreamLook(note.is_held, note.problem, note.end, note.noted_at if note.noted else None, report)

@@ -8,7 +8,7 @@ from typing import TypeVar
 from psycopg import Connection
 
 from cdc.connect.source import connection as source
-from cdc.connect.source import preflight, publication
+from cdc.connect.source import publication, rights
 from cdc.connect.source.relation import read_shapes
 from cdc.connect.source.slot_health import SourceLook, look_at_source
 from cdc.core.errors import CdcError, HistoryLostError
@@ -76,7 +76,7 @@ def _check_tables(connection: Connection, pipeline: Pipeline, tables: Sequence[T
     shapes = read_shapes(connection, tables)
     found = [
         Finding(f"table.unreadable:{name}", Level.TODAY, error)
-        for name, error in preflight.find_unreadable(connection, pipeline.settings.source, shapes).items()
+        for name, error in rights.find_unreadable(connection, pipeline.settings.source, shapes).items()
     ]
     children = problems.describe_children(pipeline, connection, tables)
     found += [Finding(f"table.children:{number}", Level.KNOW, error) for number, error in enumerate(children)]

@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from cdc.core.errors import CdcError, PreconditionError
+from cdc.core.errors import CdcError, PausedError, PreconditionError
 from cdc.core.plural import format_count
 from cdc.run.status.asking.facts import Facts, Finding
 from cdc.run.status.document import StatusProblem, Subject
@@ -76,7 +76,8 @@ def find_follower_problems(facts: Facts, states: Mapping[str, Judged]) -> list[F
     for name, stream in facts.streams.items():
         answer = facts.fed.get(name)
         if stream.problem is not None:
-            found.append(_stream_finding(name, stream.problem, f"follower {name} does not go on", stream.since))
+            event = "is paused" if isinstance(stream.problem, PausedError) else "does not go on"
+            found.append(_stream_finding(name, stream.problem, f"follower {name} {event}", stream.since))
         elif stream.end is not None:
             event = f"follower {name} has stopped, and nobody follows it"
             found.append(_stream_finding(name, stream.end, event, stream.since))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cdc.connect.capture.connector_state import ConnectorState
+from cdc.core.errors import PausedError
 from cdc.core.table_state import Followed, Joining, Listed, Stopped, TableState
 from cdc.run.health.result import Failing, format_duration
 from cdc.run.status.asking.facts import CaptureLook, FollowerLook, LogLook, StreamLook
@@ -108,6 +109,8 @@ class Before:
 
 def judge_follower(look: FollowerLook, stream: StreamLook, lag: Lag | None, before: Before) -> Judged:
     """The state of a follower that answers."""
+    if isinstance(stream.problem, PausedError):
+        return Judged(State.PAUSED, "paused", stream.problem.what, why=stream.problem.what)
     if stream.end is not None:
         return Judged(State.STOPPED, "stopped", "nobody follows it", stream.since, stream.end.what)
     if look.position is None:
@@ -162,6 +165,8 @@ def judge_table(state: TableState | None, copy: CopyReport | None) -> State:
 
 def judge_view(text: str, stream: StreamLook, problem: str | None) -> Judged:
     """The state of a view, from the words of its description."""
+    if isinstance(stream.problem, PausedError):
+        return Judged(State.PAUSED, "paused", why=stream.problem.what)
     if text == "stopped":
         return Judged(State.STOPPED, text, why=problem)
     if stream.end is not None:
