@@ -54,6 +54,9 @@ __all__ = [
 
 USUAL_LIMIT = 900.0
 """Seconds, as in pyproject.toml."""
+COLLECTED = ("-XX:+UseSerialGC", "-XX:MetaspaceSize=256m")
+"""How every Java of a run collects garbage: in no thread beside those that work, and not for each 20 MB of classes,
+which took a session 3 of its first 25 s of processor time."""
 LONGEST_NAME = 40
 """Letters of a parameter's name."""
 FOLDERS = {
@@ -66,10 +69,10 @@ FOLDERS = {
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Every Java of a run is a `brief` one, whoever starts it: the parts, Spark, a cluster, the verbs."""
+    """Every Java of a run is a `brief` one, whoever starts it: parts, Spark, a cluster, verbs; see COLLECTED."""
     load_profile(config)
     given = os.environ.get("JDK_JAVA_OPTIONS", "").split()
-    os.environ["JDK_JAVA_OPTIONS"] = " ".join([*given, *(each for each in BRIEF if each not in given)])
+    os.environ["JDK_JAVA_OPTIONS"] = " ".join([*given, *(each for each in (*BRIEF, *COLLECTED) if each not in given)])
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 import httpx
 
 from cdc.core.errors import PreconditionError
+from cdc.https import tls_context
 from cdc.local.endpoints import CONNECT_USER, Endpoints, Service
 from cdc.local.launch_context import LaunchContext
 from cdc.local.plugin_jar import build_plugin_jar
@@ -119,7 +120,7 @@ def answers(endpoints: Endpoints) -> bool:
         # a proxy of the environment knows no loopback address of ours
         login = (CONNECT_USER, endpoints.connect_password.read())
         url = f"{endpoints.connect_url}/connectors"
-        answer = httpx.get(url, auth=login, timeout=5, trust_env=False)
+        answer = httpx.get(url, auth=login, timeout=5, trust_env=False, verify=tls_context())
     except httpx.TransportError:
         return False
     # it will not get better: no waiting until the patience is over

@@ -5,6 +5,7 @@ from typing import Final
 
 import httpx
 
+from cdc.https import tls_context
 from cdc.local.endpoints import Endpoints, Service
 from cdc.local.launch_context import LaunchContext
 from cdc.local.running.processes import Launch
@@ -53,7 +54,7 @@ def node_settings(site: LaunchContext) -> str:
 def answers(endpoints: Endpoints) -> bool:
     """Whether the node has its cluster's state and can serve its indexes."""
     try:
-        health = httpx.get(f"{endpoints.search_url}/_cluster/health", timeout=5, trust_env=False)
+        health = httpx.get(f"{endpoints.search_url}/_cluster/health", timeout=5, trust_env=False, verify=tls_context())
     except httpx.TransportError:
         return False
     if health.status_code != 200:

@@ -24,6 +24,7 @@ from cdc.local.running.class_archive import FOLDER, ClassArchive
 from cdc.local.servers.java import BRIEF, LATE_COMPILER, Java, find_java
 from cdc.run.spark.cds_dump import dump_classes
 from cdc.run.spark.errors import check_spark
+from cdc.run.spark.java_names import remember_classes
 from cdc.run.spark.java_process import HOME, JavaStart, adopt_environment, quote_options
 
 FIXED = {
@@ -128,6 +129,7 @@ def build(name: str, options: SessionOptions, conf: Mapping[str, str]) -> SparkS
     # now, not with the first stream: py4j waits for Java by `select`, which takes no descriptor above 1,023. Of a
     # process that had so many files by then, the stream hung without a word
     ensure_callback_server_started(session.sparkContext._gateway)  # type: ignore[no-untyped-call]
+    remember_classes()
     if archive and not archive.is_there:
         # session and first micro-batch take 17 s of processor time without an archive, 6.5 s with one and a late
         # compiler

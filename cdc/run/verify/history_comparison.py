@@ -21,7 +21,7 @@ from cdc.sinks.lake.history.epochs import list_epochs
 from cdc.sinks.lake.history.facts import HistoryMoment, TrackedShape
 from cdc.sinks.lake.history.shape import history_name
 from cdc.sinks.lake.metadata.cuts import Cut
-from cdc.views.spark.frames import open_table, read_table
+from cdc.views.spark.frames import open_tables, read_table
 
 
 def compare_histories(
@@ -51,8 +51,9 @@ def _compare(pipeline: Pipeline, max_keys: int, names: tuple[TableName, TableNam
     table = layout.require_table(lake, name, cut.versions[str(name)])
     with translate_errors(f"the comparison of {history}"):
         kept = layout.require_table(lake, history, cut.versions[str(history)])
-        going = select_as_of(open_table(spark, lake, cut, kept), TrackedShape.of(table, HistoryMoment(0, 0)))
-        read = partial(read_table, spark, lake, cut, name)
+        own, opened = open_tables(spark, lake, cut, [kept])
+        going = select_as_of(opened[kept.name], TrackedShape.of(table, HistoryMoment(0, 0)))
+        read = partial(read_table, own, lake, cut, name)
         ours = digest_of_version(lake, table, cut.versions[str(name)], read)
         theirs = digest_of_copy(FrameCopy(going, table), table)
         if ours == theirs:

@@ -31,7 +31,7 @@ from cdc.views.compiled import CompiledView, compile_view
 from cdc.views.definition import ViewDefinition
 from cdc.views.order import sort_readable, sort_views
 from cdc.views.refresh.refresh import ViewShape
-from cdc.views.spark.frames import open_table, read_table, run_statement
+from cdc.views.spark.frames import open_tables, read_table, run_statement
 
 TRIES = 3
 """How often a follower is compared that moved on meanwhile."""
@@ -124,13 +124,13 @@ class ViewComparison:
         table = _require_view(lake, view, cut)
         present = LakeFeed(self.pipeline.spark, lake, with_views=True).copy(table, cut)
         read = compiled.statement.tables
-        frames = {name: open_table(self.pipeline.spark, lake, shown, read[name]) for name in compiled.tables}
-        with run_statement(self.pipeline.spark, compiled.statement, frames) as result:
+        spark, frames = open_tables(self.pipeline.spark, lake, shown, [read[name] for name in compiled.tables])
+        with run_statement(spark, compiled.statement, frames) as result:
             copy = ResultCopy(result, compiled.shape(table))
             ours, theirs = digest_of_copy(copy, table), digest_of_files(present)
             if ours == theirs:
                 return Comparison(ours.rows, theirs.rows)
-            return self._compare_rows(copy.frame(), read_table(self.pipeline.spark, lake, cut, view.name), table)
+            return self._compare_rows(copy.frame(), read_table(spark, lake, cut, view.name), table)
 
     def _compare_rows(self, ours: DataFrame, theirs: DataFrame, table: Table) -> Comparison:
         left, right = hash_side(ours, table), hash_side(theirs, table)

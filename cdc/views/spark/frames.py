@@ -1,7 +1,7 @@
 """A view's statement over whole tables, by Spark: the meaning of the view."""
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Final
@@ -49,10 +49,20 @@ def open_rows(spark: SparkSession, rows: pa.Table, table: Table) -> DataFrame:
     return spark.createDataFrame(rows.combine_chunks(), row_type(table))
 
 
-def open_table(spark: SparkSession, lake: Lake, cut: Cut, table: Table) -> DataFrame:
-    """A table or view of a lake at a cut that has it; the rows of a small one are taken into memory."""
-    rows = hold_small(lake, table, cut.versions[str(table.name)])
-    return read_table(spark, lake, cut, table.name) if rows is None else open_rows(spark, rows, table)
+def open_tables(
+    spark: SparkSession, lake: Lake, cut: Cut, tables: Iterable[Table]
+) -> tuple[SparkSession, dict[TableName, DataFrame]]:
+    """Tables and views of a lake at a cut that has them, and their session; small ones are taken into memory.
+
+    The session is that of few rows if all of them together have few.
+    """
+    held = {table: hold_small(lake, table, cut.versions[str(table.name)]) for table in tables}
+    counts = [FEW_ROWS + 1 if rows is None else rows.num_rows for rows in held.values()]
+    own = open_session_of_few_rows(spark) if sum(counts) <= FEW_ROWS else spark
+    return own, {
+        table.name: read_table(own, lake, cut, table.name) if rows is None else open_rows(own, rows, table)
+        for table, rows in held.items()
+    }
 
 
 def run_on_rows(spark: SparkSession, statement: Statement, rows: Mapping[TableName, pa.Table]) -> pa.Table:

@@ -75,7 +75,9 @@ def test_postgres_is_ready_for_logical_replication(running: Home) -> None:
     found = endpoints(running)
     assert _one(found, "SHOW wal_level") == "logical"
     assert _one(found, "SHOW fsync") == "on"
-    assert _one(found, "SELECT rolpassword LIKE 'SCRAM-SHA-256$%' FROM pg_authid WHERE rolname = 'postgres'") is True
+    # hashed once: a login with our random password costs no 4,096 hashes, of which a connector does many
+    assert _one(found, "SELECT rolpassword LIKE 'SCRAM-SHA-256$1:%' FROM pg_authid WHERE rolname = 'postgres'") is True
+    assert _one(found, "SHOW scram_iterations") == "4096"
 
 
 def test_postgres_wants_the_password(running: Home) -> None:

@@ -12,6 +12,7 @@ import httpx
 import pytest
 from pyspark.java_gateway import launch_gateway
 
+from cdc.https import tls_context
 from cdc.local.servers.java import find_java
 from tests.support.parts.ports import free_ports
 from tests.support.parts.worker_python import make_worker_python
@@ -49,7 +50,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         # workers end first: one without its master would end all of this Java
         for number, name in enumerate(("one", "two")):
             running.callback(_start_worker(gateway, master, number, folder / name).shutdown)
-        until(lambda: httpx.get(page).json()["aliveworkers"] == 2, "its workers are there")
+        until(lambda: httpx.get(page, verify=tls_context()).json()["aliveworkers"] == 2, "its workers are there")
         yield Cluster(master, make_worker_python(folder / "python"))
 
 

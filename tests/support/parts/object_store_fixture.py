@@ -14,6 +14,7 @@ import psutil
 import pytest
 from pydantic import SecretStr
 
+from cdc.https import tls_context
 from cdc.local.fetch.jars import fetch
 from cdc.local.servers.java import find_java
 from cdc.sinks.lake.settings import S3Settings
@@ -120,7 +121,7 @@ def _process(folder: Path, properties: Mapping[str, str]) -> psutil.Popen:
 
 def _answers(endpoint: str) -> bool:
     try:
-        httpx.get(endpoint)
+        httpx.get(endpoint, verify=tls_context())
     except httpx.TransportError:
         return False
     return True

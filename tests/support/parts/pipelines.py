@@ -15,7 +15,7 @@ import pytest
 from psycopg import sql
 
 from cdc.config.file import load
-from cdc.config.init import template
+from cdc.config.init import TemplateValues, template
 from cdc.config.settings import PipelineSettings
 from tests.support.parts.removal import Remove, Traces
 from tests.support.parts.servers_fixture import Servers
@@ -92,6 +92,11 @@ QUICKER = {
 """Seconds between two looks or tries in a test, where a user's are 0.5 to 30."""
 
 
+LOOKS = ("trigger_seconds: 0.2", "trigger_seconds: 0.5")
+"""How often a lake's stream looks for transactions, at a user's and in a test: looks that found nothing were 7 % of the
+processor time of Spark."""
+
+
 @pytest.fixture(autouse=True)
 def close_opened() -> Iterator[None]:
     """Closes what the test has opened of pipelines: clients that wait for a collector disturb the next tests."""
@@ -162,8 +167,8 @@ def pipelines(servers: Servers, folder: Path, remove: Remove) -> Iterator[MakePi
         own = folder / f"{name}{folder_name}"
         own.mkdir()
         config = own / "cdc.yaml"
-        text = template(replace(servers.values, name=name, dbname=database, tables=tables))
-        config.write_text(without_followers(text, "search", "latest") if lake_only else text)
+        text = configuration(replace(servers.values, name=name, dbname=database, tables=tables), lake_only=lake_only)
+        config.write_text(text)
         environ = {"CDC_TEST_PASSWORD": servers.password}
         pipeline = Pipeline(config, servers, servers.connect(database), environ)
         made.append(pipeline)
@@ -179,6 +184,14 @@ def pipelines(servers: Servers, folder: Path, remove: Remove) -> Iterator[MakePi
         remove(servers, [pipeline.traces for pipeline in made])
         # maps of indexes and threads of followers, which a `follow` in this process lets the collector find hours later
         gc.collect()
+
+
+def configuration(values: TemplateValues, *, lake_only: bool) -> str:
+    """A new configuration file's text, for a lake that looks less often than a user's."""
+    text = template(values)
+    assert LOOKS[0] in text
+    text = text.replace(*LOOKS)
+    return without_followers(text, "search", "latest") if lake_only else text
 
 
 def _close_opened() -> None:

@@ -85,6 +85,13 @@ class Engines:
         self.duckdb.execute("SET TimeZone = 'UTC'")
         create_macros(self.duckdb)
         self.tables: dict[TableName, Table] = {}
+        jvm = spark.sparkContext._jvm
+        assert jvm is not None
+        # once: of each name between the dots, Java looks into every jar for a class
+        classes = jvm.org.apache.spark.sql
+        columns = classes.classic.ExpressionUtils
+        self._to_expression, self._to_column = columns.expression, columns.column
+        self._try_eval = classes.catalyst.expressions.TryEval
 
     def put(self, table: Table, rows: pa.Table) -> None:
         """Give both engines a table."""
@@ -123,12 +130,8 @@ class Engines:
         return self._guard(F.expr(text)), self._guard(F.expr(f"({text}) IS NULL"))
 
     def _guard(self, column: SparkColumn) -> SparkColumn:
-        context = self.spark.sparkContext
-        assert context._jvm is not None
-        classes = context._jvm.org.apache.spark.sql
-        expression = classes.classic.ExpressionUtils.expression(column._jc)
-        guarded = classes.catalyst.expressions.TryEval(expression)
-        return SparkColumn(classes.classic.ExpressionUtils.column(guarded))
+        guarded = self._try_eval(self._to_expression(column._jc))
+        return SparkColumn(self._to_column(guarded))
 
     def rows(self, sql: str) -> tuple[list[tuple[object, ...]], list[tuple[object, ...]]]:
         """The rows of a whole statement in Spark and in DuckDB, each sorted; the statement must be proven."""
