@@ -22,8 +22,12 @@ class SilentPartError(Exception):
         self.about = about
         self.error = error
 
+    def __reduce__(self) -> tuple[type["SilentPartError"], tuple[str, str, CdcError]]:
+        # else another process would make it anew of its text alone
+        return SilentPartError, (self.check, self.about, self.error)
 
-class Question(Generic[Answer]):
+
+class PartQuestion(Generic[Answer]):
     """A question to a part. Whoever asks first starts it; whoever waits longer than `seconds` hears of no answer.
 
     A thread that hangs is left behind: it ends with the process.

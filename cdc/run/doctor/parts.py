@@ -8,7 +8,7 @@ from cdc.connect.capture.debezium_properties import OUR_CLASSES
 from cdc.core.table import TableName
 from cdc.log.clients.cluster import KafkaFacts, read_cluster
 from cdc.log.names import debezium_heartbeat_topic
-from cdc.run.doctor.asking import Question, SilentPartError
+from cdc.run.doctor.asking import PartQuestion, SilentPartError
 from cdc.run.doctor.facts.access import Access, find_access
 from cdc.run.doctor.facts.connect import ConnectFacts, WantedConnector, read_connect, read_wanted
 from cdc.run.doctor.facts.machine import MachineFacts, read_machine
@@ -132,13 +132,13 @@ class AskedParts:
 
     def _question(
         self, name: str, check: str, about: str, ask: Callable[[Pipeline], Answer], seconds: float = PART_SECONDS
-    ) -> Question[Answer]:
-        question = Question(check, about, lambda: ask(self.pipeline), seconds * self.patience)
+    ) -> PartQuestion[Answer]:
+        question = PartQuestion(check, about, lambda: ask(self.pipeline), seconds * self.patience)
         if name in self._known:
             question.give(self._known[name])
         return question
 
-    def _ask_cluster(self, name: str, settings: ClusterSettings) -> Question[SearchFacts]:
+    def _ask_cluster(self, name: str, settings: ClusterSettings) -> PartQuestion[SearchFacts]:
         def ask(_: Pipeline) -> SearchFacts:
             return read_search(settings, self._seconds)
 

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from cdc.run.status.things import (
+    FileCounts,
     FollowerStatus,
-    LakeFiles,
     Letters,
     Level,
     Part,
@@ -137,7 +137,7 @@ class Document(StatusValue, frozen=True, kw_only=True):
     letters: Mapping[str, Letters] = {}
     verifications: Mapping[str, Verification] = {}
     log_age_seconds: float | None = None
-    lake_files: LakeFiles | None = None
+    lake_files: FileCounts | None = None
     lake_writes: Writes | None = None
     events: Sequence[StatusEvent] = ()
     series: Series | None = None

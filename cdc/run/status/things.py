@@ -234,7 +234,7 @@ class Verification(StatusValue, frozen=True, kw_only=True):
     differences: int = 0
 
 
-class LakeFiles(StatusValue, frozen=True, kw_only=True):
+class FileCounts(StatusValue, frozen=True, kw_only=True):
     """What the lake's tables have as files. `dead_row_ratio`: rows that are deleted and still stored, of all."""
 
     files: int

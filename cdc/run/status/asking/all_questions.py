@@ -15,7 +15,7 @@ from cdc.run.pipeline import Pipeline
 from cdc.run.status.asking.facts import SOURCE, CaptureLook, Facts, LogLook, RowCounts, SourceChecks
 from cdc.run.status.asking.lake_questions import FedQuestions, LakeQuestions, look_at_streams, look_at_views
 from cdc.run.status.asking.log_questions import CaptureQuestion, LogWindow
-from cdc.run.status.asking.questions import ALWAYS, AnyQuestion, Lane, Question, hold_seconds
+from cdc.run.status.asking.questions import ALWAYS, AnyQuestion, Lane, PacedQuestion, hold_seconds
 from cdc.run.status.asking.source_questions import (
     STATEMENT_SECONDS,
     KeptSession,
@@ -96,7 +96,7 @@ class Questions:
         self.files = self._patient(files, lake.look_at_files, paces.files)
         self.checks = self._patient(tables, partial(self._check_tables, slow), paces.tables)
         self.continuity = self._patient(tables, partial(self._check_history, slow), paces.history)
-        self.rows: dict[str, Question[RowCounts]] = {
+        self.rows: dict[str, PacedQuestion[RowCounts]] = {
             SOURCE: self._patient(tables, self._count_source, paces.rows),
             pipeline.lake_name: self._patient(files, lake.count_rows, paces.rows),
         }
@@ -117,17 +117,17 @@ class Questions:
 
     def _quick(
         self, name: str, ask: Callable[[], Any], every: float = ALWAYS, close: Callable[[], None] | None = None
-    ) -> Question[Any]:
+    ) -> PacedQuestion[Any]:
         self._closers.setdefault(name, []).extend([close] if close else [])
         return self._question(name, ask, every, self._paces.limit)
 
-    def _patient(self, name: str, ask: Callable[[], Any], every: float) -> Question[Any]:
+    def _patient(self, name: str, ask: Callable[[], Any], every: float) -> PacedQuestion[Any]:
         return self._question(name, ask, every, float("inf") if self._exact else self._paces.slow_limit)
 
-    def _question(self, name: str, ask: Callable[[], Any], every: float, limit: float) -> Question[Any]:
+    def _question(self, name: str, ask: Callable[[], Any], every: float, limit: float) -> PacedQuestion[Any]:
         lane = self._lanes.setdefault(name, Lane(name))
         holds = float("inf") if self._paces.is_single else hold_seconds(max(every, self._paces.every))
-        return Question(name, lane, ask, every=every, limit=limit, holds=holds)
+        return PacedQuestion(name, lane, ask, every=every, limit=limit, holds=holds)
 
     def ask_all(self, deadline: Deadline | None) -> None:
         """Ask what is due, and wait for the answers until `deadline`; without one, ask all, and wait for all."""

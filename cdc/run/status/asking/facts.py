@@ -20,7 +20,7 @@ from cdc.sinks.lake.metadata.cuts import Cut
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Trouble:
     """Something that is wrong, as an error with its remedy.
 
     `key`: stable, `table.stopped:public.orders`. `headline`: the short form, where the error has more than that.
@@ -51,7 +51,7 @@ class SourceChecks:
     """What was checked in the source now and then. `notes`: what is as it has to be."""
 
     notes: Sequence[str] = ()
-    findings: Sequence[Finding] = ()
+    findings: Sequence[Trouble] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class TablesLook:
     held: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """By table with blocked keys: their number, and that of its letters."""
     letters: Mapping[str, Letters] = field(default_factory=dict)
-    findings: Sequence[Finding] = ()
+    findings: Sequence[Trouble] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class RowCounts:
 
     rows: Mapping[str, int | None] = field(default_factory=dict)
     not_counted: Sequence[str] = ()
-    findings: Sequence[Finding] = ()
+    findings: Sequence[Trouble] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class ViewsLook:
 
     views: Sequence[ViewDescription] = ()
     cut: Cut | None = None
-    findings: Sequence[Finding] = ()
+    findings: Sequence[Trouble] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from cdc.core.table_state import Listed
 from cdc.run.kept_histories import describe_history_problems
 from cdc.run.kept_views import describe_stopped_views, describe_views
 from cdc.run.pipeline import Pipeline
-from cdc.run.status.asking.facts import FilesLook, Finding, FollowerLook, RowCounts, StreamLook, TablesLook, ViewsLook
+from cdc.run.status.asking.facts import FilesLook, FollowerLook, RowCounts, StreamLook, TablesLook, Trouble, ViewsLook
 from cdc.run.status.asking.row_counts import count_lake_rows
 from cdc.run.status.stream_report import open_reports
 from cdc.run.status.things import Letters, Level, Writes
@@ -56,7 +56,7 @@ class LakeQuestions:
         self._seen = ids
         tables, known = list_followed(self._pipeline), lake.tables.states()
         states = {str(table): known.get(table, Listed()) for table in tables}
-        found = list[Finding]()
+        found = list[Trouble]()
         held = {
             str(table): counts for table, counts in (_ask(lake.letters.count_blocked, "letters", found) or {}).items()
         }
@@ -66,7 +66,7 @@ class LakeQuestions:
             ("history", Level.TODAY, describe_history_problems),
         ):
             errors = _ask(partial(ask, self._pipeline), kind, found) or ()
-            found += [Finding(f"table.{kind}:{number}", level, error) for number, error in enumerate(errors)]
+            found += [Trouble(f"table.{kind}:{number}", level, error) for number, error in enumerate(errors)]
         found += map(_describe_held, held, held.values())
         return TablesLook(tables, states, self._list_holders(tables), held, self._list_letters(held), found)
 
@@ -91,23 +91,23 @@ class LakeQuestions:
             for (table, reason), letters in grouped.items()
         }
 
-    def _find_stops(self, found: list[Finding]) -> None:
+    def _find_stops(self, found: list[Trouble]) -> None:
         stops = self._pipeline.lake_follower.tables.stops()
         for stop, error in zip(stops, problems.describe_stops(self._pipeline), strict=True):
             hurts = f"Every follower shows {stop.name} as of then; the other tables go on."
             level = Level.TODAY if stop.copy else Level.NOW
             key = f"table.stopped:{stop.name}"
-            found.append(Finding(key, level, error, f"{stop.name} is stopped", hurts, verb="recopy"))
+            found.append(Trouble(key, level, error, f"{stop.name} is stopped", hurts, verb="recopy"))
 
     def count_rows(self) -> RowCounts:
         """The rows of each table at the newest cut."""
-        cut, rows, found = self.read_cut(), dict[str, int | None](), list[Finding]()
+        cut, rows, found = self.read_cut(), dict[str, int | None](), list[Trouble]()
         for table in list_followed(self._pipeline):
             try:
                 rows[str(table)] = count_lake_rows(self._pipeline, table, cut)
             except CdcError as error:
                 rows[str(table)] = None
-                found.append(Finding(f"table.uncounted:{table}", Level.KNOW, error))
+                found.append(Trouble(f"table.uncounted:{table}", Level.KNOW, error))
         return RowCounts(rows, findings=found)
 
     def look_at_files(self) -> FilesLook:
@@ -127,19 +127,19 @@ class LakeQuestions:
         return FilesLook(len(files), small, sum(file.size for file in files), live, stored - live, writes)
 
 
-def _ask(question: Callable[[], T], what: str, found: list[Finding]) -> T | None:
+def _ask(question: Callable[[], T], what: str, found: list[Trouble]) -> T | None:
     """Ask; an error is a finding, and the other answers stand."""
     try:
         return question()
     except CdcError as error:
-        found.append(Finding(f"table.{what}", Level.TODAY, error))
+        found.append(Trouble(f"table.{what}", Level.TODAY, error))
         return None
 
 
-def _describe_held(name: str, counts: tuple[int, int]) -> Finding:
+def _describe_held(name: str, counts: tuple[int, int]) -> Trouble:
     hurts = "Later changes of these keys wait behind them; all other keys go on."
     error = problems.describe_blocked_keys(TableName.parse(name), *counts)
-    return Finding(f"letters.held:{name}", Level.KNOW, error, hurts=hurts, verb="replay")
+    return Trouble(f"letters.held:{name}", Level.KNOW, error, hurts=hurts, verb="replay")
 
 
 class FedQuestions:
@@ -157,10 +157,10 @@ class FedQuestions:
         """Its position. Raises CdcError when it does not answer."""
         return FollowerLook(self._follower.position())
 
-    def find_stops(self) -> Sequence[Finding]:
+    def find_stops(self) -> Sequence[Trouble]:
         """The tables that are stopped in it."""
         return [
-            Finding(f"table.stopped_in_{self._name}:{number}", Level.NOW, error)
+            Trouble(f"table.stopped_in_{self._name}:{number}", Level.NOW, error)
             for number, error in enumerate(problems.describe_stops_in(self._pipeline, self._name, self._follower))
         ]
 
@@ -172,7 +172,7 @@ class FedQuestions:
                 rows[str(table)] = self._follower.count(table, exact=exact)
             except CdcError as error:
                 rows[str(table)] = None
-                found.append(Finding(f"follower.uncounted:{self._name}", Level.KNOW, error))
+                found.append(Trouble(f"follower.uncounted:{self._name}", Level.KNOW, error))
         is_read = isinstance(self._pipeline.settings.followers[self._name], LatestSettings) and not exact
         return RowCounts(rows, [name for name, count in rows.items() if count is None] if is_read else (), found)
 
@@ -183,7 +183,7 @@ def look_at_views(pipeline: Pipeline) -> ViewsLook:
     if not pipeline.settings.views:
         return ViewsLook()
     found = [
-        Finding(f"view.stopped:{number}", Level.NOW, error)
+        Trouble(f"view.stopped:{number}", Level.NOW, error)
         for number, error in enumerate(describe_stopped_views(pipeline))
     ]
     return ViewsLook(describe_views(pipeline), pipeline.views.cuts.last(), found)

@@ -90,7 +90,7 @@ class Lane:
                 ask()
 
 
-class Question(Generic[T]):
+class PacedQuestion(Generic[T]):
     """One question.
 
     `every`: the least seconds between two tries; `limit`: those after which a try has no answer; `holds`: how long an
@@ -160,4 +160,4 @@ class Question(Generic[T]):
         self._idle.set()
 
 
-AnyQuestion = Question[Any]
+AnyQuestion = PacedQuestion[Any]

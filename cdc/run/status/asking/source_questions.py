@@ -16,7 +16,7 @@ from cdc.core.position import Position
 from cdc.core.table import TableName
 from cdc.run.health.continuity import check_continuity
 from cdc.run.pipeline import Pipeline
-from cdc.run.status.asking.facts import Finding, RowCounts, SourceChecks
+from cdc.run.status.asking.facts import RowCounts, SourceChecks, Trouble
 from cdc.run.status.asking.row_counts import count_source_rows
 from cdc.run.status.things import Level
 from cdc.run.tables import problems
@@ -75,15 +75,15 @@ def check_tables(session: KeptSession, pipeline: Pipeline, tables: Sequence[Tabl
 def _check_tables(connection: Connection, pipeline: Pipeline, tables: Sequence[TableName]) -> SourceChecks:
     shapes = read_shapes(connection, tables)
     found = [
-        Finding(f"table.unreadable:{name}", Level.TODAY, error)
+        Trouble(f"table.unreadable:{name}", Level.TODAY, error)
         for name, error in rights.find_unreadable(connection, pipeline.settings.source, shapes).items()
     ]
     children = problems.describe_children(pipeline, connection, tables)
-    found += [Finding(f"table.children:{number}", Level.KNOW, error) for number, error in enumerate(children)]
+    found += [Trouble(f"table.children:{number}", Level.KNOW, error) for number, error in enumerate(children)]
     try:
         publication.check_whole(connection, pipeline.settings.source.publication)
     except CdcError as error:
-        found.append(Finding("capture.publication", Level.NOW, error, "The publication leaves changes out"))
+        found.append(Trouble("capture.publication", Level.NOW, error, "The publication leaves changes out"))
     return SourceChecks(tuple(map(str, describe_unsent_columns(shapes))), found)
 
 
@@ -100,7 +100,7 @@ def _check_history(connection: Connection, pipeline: Pipeline, position: Positio
         check_continuity(pipeline, connection, position)
     except HistoryLostError as lost:
         headline = "History is lost: only `cdc recapture` helps"
-        return SourceChecks(findings=[Finding("capture.lost", Level.NOW, lost, headline)])
+        return SourceChecks(findings=[Trouble("capture.lost", Level.NOW, lost, headline)])
     return SourceChecks()
 
 
@@ -108,7 +108,7 @@ def count_rows(
     session: KeptSession, tables: Sequence[TableName], *, exact: bool, unreadable: Collection[str]
 ) -> RowCounts:
     """Count the tables' rows, each by itself: one that is locked or refused is a finding, and has no number."""
-    rows, found = dict[str, int | None](), list[Finding]()
+    rows, found = dict[str, int | None](), list[Trouble]()
     for table in tables:
         name = str(table)
         rows[name] = None
@@ -117,7 +117,7 @@ def count_rows(
         try:
             rows[name] = session.ask(partial(count_source_rows, table=table, exact=exact))
         except CdcError as error:
-            found.append(Finding(f"table.uncounted:{name}", Level.KNOW, error))
+            found.append(Trouble(f"table.uncounted:{name}", Level.KNOW, error))
     with suppress(CdcError):
         # for the next round, minutes from now: a session less in the source
         session.close()

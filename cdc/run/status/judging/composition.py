@@ -12,7 +12,7 @@ from cdc.core.errors import CdcError
 from cdc.core.position import format_lsn
 from cdc.core.table import TableName
 from cdc.core.table_state import Stopped
-from cdc.run.status.asking.facts import SOURCE, Facts, FilesLook, Finding, StreamLook
+from cdc.run.status.asking.facts import SOURCE, Facts, FilesLook, StreamLook, Trouble
 from cdc.run.status.document import About, Document
 from cdc.run.status.judging.measures import Measures
 from cdc.run.status.judging.parts import describe_parts, judge_path
@@ -39,8 +39,8 @@ from cdc.run.status.judging.verdict import reach_verdict
 from cdc.run.status.stream_report import HOLDS_SECONDS, StreamReport
 from cdc.run.status.things import (
     BatchTimes,
+    FileCounts,
     FollowerStatus,
-    LakeFiles,
     Slot,
     State,
     TableStatus,
@@ -134,7 +134,7 @@ class Composition:
         )
         return judge_follower(answer.value, stream, self._measures.followers[name].lag, before)
 
-    def _find_all(self, slot: Slot | None) -> Iterator[Finding]:
+    def _find_all(self, slot: Slot | None) -> Iterator[Trouble]:
         """Everything that is wrong, the path first: of two findings with one text the first is shown."""
         facts, settings = self._facts, self._settings
         names = {
@@ -272,10 +272,10 @@ def _round(value: float | None) -> float | None:
     return round(value, 2) if value is not None else None
 
 
-def _describe_files(look: FilesLook) -> LakeFiles:
+def _describe_files(look: FilesLook) -> FileCounts:
     stored = look.rows + look.dead_rows
     dead = round(look.dead_rows / stored, 4) if stored else 0.0
-    return LakeFiles(files=look.files, small_files=look.small_files, bytes=look.bytes, dead_row_ratio=dead)
+    return FileCounts(files=look.files, small_files=look.small_files, bytes=look.bytes, dead_row_ratio=dead)
 
 
 def _describe_report(report: StreamReport | None, now: float) -> dict[str, object]:

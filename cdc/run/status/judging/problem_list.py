@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from cdc.core.errors import CdcError, PausedError, PreconditionError
 from cdc.core.plural import format_count
-from cdc.run.status.asking.facts import Facts, Finding
+from cdc.run.status.asking.facts import Facts, Trouble
 from cdc.run.status.document import StatusProblem, Subject
 from cdc.run.status.judging.states import Judged
 from cdc.run.status.things import Level, Slot, State, Verification, to_time
@@ -29,7 +29,7 @@ _HEADLINES: Final = {
 }
 
 
-def find_part_problems(facts: Facts, states: Mapping[str, Judged], names: Mapping[str, str]) -> list[Finding]:
+def find_part_problems(facts: Facts, states: Mapping[str, Judged], names: Mapping[str, str]) -> list[Trouble]:
     """The findings of parts that are broken. `names`: how a headline calls each part."""
     errors = {
         "source": facts.source.error,
@@ -40,7 +40,7 @@ def find_part_problems(facts: Facts, states: Mapping[str, Judged], names: Mappin
     levels, is_log_silent = {"capture": _capture_level(facts)}, states["log"].state is State.SILENT
     new = [_describe_new()] if states["capture"].state is State.NEW else []
     return new + [
-        Finding(
+        Trouble(
             f"part.{states[part].state}:{part}",
             levels.get(part, Level.NOW),
             error,
@@ -58,9 +58,9 @@ def _capture_error(facts: Facts) -> CdcError | None:
     return facts.capture.error or (look.failing.error if look and look.failing else None)
 
 
-def _describe_new() -> Finding:
+def _describe_new() -> Trouble:
     error = PreconditionError("nothing is captured yet", "`cdc bootstrap` makes slot, topics and connector, and copies")
-    return Finding("capture.new", Level.KNOW, error, "Nothing is captured yet")
+    return Trouble("capture.new", Level.KNOW, error, "Nothing is captured yet")
 
 
 def _capture_level(facts: Facts) -> Level:
@@ -70,7 +70,7 @@ def _capture_level(facts: Facts) -> Level:
     return Level.TODAY if is_silent_alone and look and look.failing and not look.failing.is_still else Level.NOW
 
 
-def find_follower_problems(facts: Facts, states: Mapping[str, Judged]) -> list[Finding]:
+def find_follower_problems(facts: Facts, states: Mapping[str, Judged]) -> list[Trouble]:
     """The findings of followers whose streams have stopped, wait for a repair, or do not answer; views among them."""
     found = []
     for name, stream in facts.streams.items():
@@ -84,9 +84,9 @@ def find_follower_problems(facts: Facts, states: Mapping[str, Judged]) -> list[F
         if answer is not None and answer.error is not None:
             headline = _HEADLINES.get(states[name].state, "{} is not well").format(name)
             key = f"follower.{states[name].state}:{name}"
-            found.append(Finding(key, Level.NOW, answer.error, headline, since=answer.since))
+            found.append(Trouble(key, Level.NOW, answer.error, headline, since=answer.since))
     return found + [
-        Finding(
+        Trouble(
             f"follower.behind:{name}",
             Level.TODAY,
             PreconditionError(f"{name} is {judged.word}{judged.line and f', {judged.line}'}", ""),
@@ -99,15 +99,15 @@ def find_follower_problems(facts: Facts, states: Mapping[str, Judged]) -> list[F
     ]
 
 
-def _stream_finding(name: str, error: CdcError, event: str, since: float | None) -> Finding:
+def _stream_finding(name: str, error: CdcError, event: str, since: float | None) -> Trouble:
     told = type(error)(f"{event}: {error.what}", error.remedy)
-    return Finding(f"follower.stopped:{name}", Level.NOW, told, event, since=since)
+    return Trouble(f"follower.stopped:{name}", Level.NOW, told, event, since=since)
 
 
-def find_slot_problems(slot: Slot | None, lost: CdcError | None) -> list[Finding]:
+def find_slot_problems(slot: Slot | None, lost: CdcError | None) -> list[Trouble]:
     """The findings of the slot: WAL that is gone, or that will be gone soon."""
     if lost is not None:
-        return [Finding("slot.lost", Level.NOW, lost, "History is lost: only `cdc recapture` helps")]
+        return [Trouble("slot.lost", Level.NOW, lost, "History is lost: only `cdc recapture` helps")]
     seconds = slot.full_in_seconds if slot else None
     if slot is None or seconds is None or seconds > TODAY_SECONDS:
         return []
@@ -115,13 +115,13 @@ def find_slot_problems(slot: Slot | None, lost: CdcError | None) -> list[Finding
     why = f"slot {slot.name} keeps WAL for {slot.held_by}" if slot.held_by else f"slot {slot.name} fills up"
     error = PreconditionError(why, "let the capture go on, end who holds it, or raise max_slot_wal_keep_size")
     hurts = "Then Postgres drops the slot's WAL, and only `cdc recapture` helps: a new copy of all tables."
-    return [Finding("slot.exhaustion", level, error, "The slot is full in {left}", hurts, is_failure=False)]
+    return [Trouble("slot.exhaustion", level, error, "The slot is full in {left}", hurts, is_failure=False)]
 
 
-def find_differences(verifications: Mapping[str, Verification]) -> list[Finding]:
+def find_differences(verifications: Mapping[str, Verification]) -> list[Trouble]:
     """The findings of followers that differed from the source when they were compared last."""
     return [
-        Finding(
+        Trouble(
             f"verify.differs:{name}",
             Level.NOW,
             PreconditionError(
@@ -139,7 +139,7 @@ def find_differences(verifications: Mapping[str, Verification]) -> list[Finding]
     ]
 
 
-def list_problems(found: Iterable[Finding], slot: Slot | None) -> dict[str, StatusProblem]:
+def list_problems(found: Iterable[Trouble], slot: Slot | None) -> dict[str, StatusProblem]:
     """The problems by their stable ids, the most urgent first; of several with one text, the first."""
     problems = dict[str, StatusProblem]()
     told = set[str]()
@@ -152,7 +152,7 @@ def list_problems(found: Iterable[Finding], slot: Slot | None) -> dict[str, Stat
     return {key: replace(problem, order=order) for order, (key, problem) in enumerate(ordered, 1)}
 
 
-def _to_problem(finding: Finding, slot: Slot | None) -> StatusProblem:
+def _to_problem(finding: Trouble, slot: Slot | None) -> StatusProblem:
     error = finding.error
     command = _COMMAND.search(error.remedy)
     cdc, sql = command.groups() if command else (None, None)

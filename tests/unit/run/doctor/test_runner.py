@@ -11,7 +11,7 @@ import pytest
 
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import HistoryLostError, PreconditionError, SeveralErrors, UnreachableError
-from cdc.run.doctor.asking import Question, SilentPartError
+from cdc.run.doctor.asking import PartQuestion, SilentPartError
 from cdc.run.doctor.check import Check, Fault, Severity, registered_checks
 from cdc.run.doctor.page import to_markdown
 from cdc.run.doctor.parts import AskedParts
@@ -141,10 +141,10 @@ def test_parts_that_hang_keep_nobody_for_ten_seconds(tmp_path: Path) -> None:
 
 def test_a_question_is_asked_once_and_waited_for_no_longer_than_its_time() -> None:
     asked = list[int]()
-    whole = Question("a.part", "a part", lambda: asked.append(1) or 7, 5.0)  # type: ignore[func-returns-value]
+    whole = PartQuestion("a.part", "a part", lambda: asked.append(1) or 7, 5.0)  # type: ignore[func-returns-value]
     assert [whole.get(), whole.get(), len(asked)] == [7, 7, 1]
     ended = threading.Event()
-    hanging = Question("a.part", "a part", ended.wait, 0.05)
+    hanging = PartQuestion("a.part", "a part", ended.wait, 0.05)
     with pytest.raises(SilentPartError, match="a part has not answered within 0 s"):
         hanging.get()
     ended.set()

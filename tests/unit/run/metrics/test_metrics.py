@@ -22,8 +22,8 @@ from cdc.run.status.document import About, Document, StatusProblem, StatusVerdic
 from cdc.run.status.stream_report import FRESHNESS_BOUNDS, StreamReport
 from cdc.run.status.things import (
     CopyStatus,
+    FileCounts,
     FollowerStatus,
-    LakeFiles,
     Letters,
     Level,
     Part,
@@ -93,7 +93,7 @@ FULL = Document(
         for n in range(3)
     },
     verifications={"lake": Verification(at=to_time(NOW - 60), verdict="equal")},
-    lake_files=LakeFiles(files=3, small_files=1, bytes=90, dead_row_ratio=0.25),
+    lake_files=FileCounts(files=3, small_files=1, bytes=90, dead_row_ratio=0.25),
     log_age_seconds=4.0,
 )
 REPORT = StreamReport(

@@ -4,14 +4,14 @@ import threading
 
 from cdc.core.errors import PreconditionError, UnreachableError
 from cdc.core.waiting import Deadline
-from cdc.run.status.asking.questions import ALWAYS, Lane, Question
+from cdc.run.status.asking.questions import ALWAYS, Lane, PacedQuestion
 from tests.support.waiting import until
 
 LONG = 60.0
 
 
-def question(ask: object, every: float = ALWAYS, limit: float = LONG) -> Question[object]:
-    return Question("the part", Lane("part"), ask, every=every, limit=limit, holds=15.0)  # type: ignore[arg-type]
+def question(ask: object, every: float = ALWAYS, limit: float = LONG) -> PacedQuestion[object]:
+    return PacedQuestion("the part", Lane("part"), ask, every=every, limit=limit, holds=15.0)  # type: ignore[arg-type]
 
 
 def test_the_last_answer_is_kept_while_later_tries_fail() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from cdc.core.errors import HistoryLostError, PreconditionError
-from cdc.run.status.asking.facts import Finding
+from cdc.run.status.asking.facts import Trouble
 from cdc.run.status.document import StatusProblem
 from cdc.run.status.judging.problem_list import find_differences, find_slot_problems, list_problems
 from cdc.run.status.judging.verdict import reach_verdict
@@ -29,12 +29,12 @@ def parts(**states: State) -> dict[str, Part]:
     return {name: Part(order=1, kind="", name=name, state=state, word=state) for name, state in made.items()}
 
 
-def stopped(name: str, level: Level = Level.NOW) -> Finding:
-    return Finding(f"table.stopped:{name}", level, PreconditionError(f"{name}: why", "copy it"), f"{name} is stopped")
+def stopped(name: str, level: Level = Level.NOW) -> Trouble:
+    return Trouble(f"table.stopped:{name}", level, PreconditionError(f"{name}: why", "copy it"), f"{name} is stopped")
 
 
 def title(
-    *found: Finding,
+    *found: Trouble,
     slot: Slot | None = None,
     tables: dict[str, TableStatus] = FOLLOWED,
     followers: dict[str, FollowerStatus] | None = None,
@@ -44,8 +44,8 @@ def title(
     return verdict.level, verdict.title
 
 
-KNOW = Finding("letters.held:public.t1", Level.KNOW, PreconditionError("2 keys of public.t1 are held"))
-STILL = Finding(
+KNOW = Trouble("letters.held:public.t1", Level.KNOW, PreconditionError("2 keys of public.t1 are held"))
+STILL = Trouble(
     "part.still:capture", Level.NOW, PreconditionError("why", "`cdc bootstrap`"), "The capture stands still"
 )
 
@@ -61,7 +61,7 @@ STILL = Finding(
         (tuple(map(stopped, FOLLOWED)), (Level.NOW, "3 of 3 tables are stopped")),
     ],
 )
-def test_the_most_urgent_is_said(found: tuple[Finding, ...], told: tuple[Level, str]) -> None:
+def test_the_most_urgent_is_said(found: tuple[Trouble, ...], told: tuple[Level, str]) -> None:
     assert title(*found) == told
 
 
@@ -106,7 +106,7 @@ def test_a_follower_that_differed_is_told_until_it_was_equal() -> None:
 
 def test_one_error_of_several_questions_is_one_problem() -> None:
     down = PreconditionError("Postgres refuses", "ALTER ROLE me LOGIN")
-    found = list_problems([Finding("part.failed:source", Level.NOW, down), Finding("x", Level.NOW, down), KNOW], None)
+    found = list_problems([Trouble("part.failed:source", Level.NOW, down), Trouble("x", Level.NOW, down), KNOW], None)
     assert list(found) == ["part.failed:source", "letters.held:public.t1"]
     first: StatusProblem = found["part.failed:source"]
     assert (first.order, first.command, first.language) == (1, "ALTER ROLE me LOGIN", "sql")
