@@ -23,7 +23,9 @@ from tests.support.waiting import until
 from tests.unit.pages.test_readme import walkthrough
 
 RACE = ("demo", "race", "--json", "--pairs", "200", "--seed", "11")
-WALK = ("up", "init", "config", "plan", "bootstrap", "follow", "status", "verify")
+WALK = ("up", "init", "config", "plan", "bootstrap", "follow", "status", "serve", "verify")
+LASTING = {"follow": "following: ", "serve": "http://127.0.0.1:"}
+"""Verbs that go on until Ctrl-C, and what each says once it does its work."""
 STARTING = ("up", "bootstrap", "follow")
 """Verbs that are tried as processes of their own; the others run in this one."""
 MINUTES = 60
@@ -111,26 +113,28 @@ def run_here(
 def test_readme_walkthrough_works(place: Place, run_here: RunHere) -> None:
     commands = walkthrough()
     assert tuple(command[0] for command in commands) == WALK
+    lasting = []
     for command in commands:
-        if command[0] == "follow":
-            following = start_following(place, command)
+        if command[0] in LASTING:
+            lasting.append(start_lasting(place, command))
         elif command[0] in STARTING:
             cdc(place, *command)
         else:
             run_here(*command)
         if command[0] == "up":
             make_orders(place)
-    following.send_signal(signal.SIGINT)
-    assert following.wait(LIMIT_SECONDS) == 0
+    for process in lasting:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(LIMIT_SECONDS) == 0
 
 
-def start_following(place: Place, command: Sequence[str]) -> "subprocess.Popen[bytes]":
-    """Start a verb that goes on, and return when it follows."""
-    said = place.folder / "follow.said"
+def start_lasting(place: Place, command: Sequence[str]) -> "subprocess.Popen[bytes]":
+    """Start a verb that goes on, and return when it does its work."""
+    said, sign = place.folder / f"{command[0]}.said", LASTING[command[0]]
     with said.open("wb") as file:
         words = [sys.executable, "-m", "cdc", *command]
         started = subprocess.Popen(words, cwd=place.folder, env=place.environment(), stderr=file)
-    until(lambda: "following: " in said.read_text() or started.poll() is not None, "it follows")
+    until(lambda: sign in said.read_text() or started.poll() is not None, f"it says {sign}")
     assert started.poll() is None, said.read_text()
     return started
 
