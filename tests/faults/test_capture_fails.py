@@ -53,4 +53,5 @@ def test_search_only_follow_waits_for_capture_repair(
         bootstrap(pipeline, spark)
         alone.join()
     assert alone.failure is None
-    assert "search: caught up" in alone.said[-1]
+    # the look at the capture may say behind it that this runs again
+    assert [line for line in alone.said if "search: caught up" in line]

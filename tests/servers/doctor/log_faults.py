@@ -122,7 +122,7 @@ CONNECT = (
         put_back,
         "max.batch.size",
     ),
-    Planted("connect.connector", halt, "`cdc bootstrap` resumes it", resume),
+    Planted("connect.connector", halt, "`cdc resume capture` lets it go on", resume),
     Planted("connect.one_reader", make_rival, "choose another source.slot", delete_rival),
     Planted("connect.one_writer", make_rival, "choose another log.prefix", delete_rival),
     Planted(

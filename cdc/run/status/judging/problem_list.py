@@ -76,8 +76,7 @@ def find_follower_problems(facts: Facts, states: Mapping[str, Judged]) -> list[T
     for name, stream in facts.streams.items():
         answer = facts.fed.get(name)
         if stream.problem is not None:
-            event = "is paused" if isinstance(stream.problem, PausedError) else "does not go on"
-            found.append(_stream_finding(name, stream.problem, f"follower {name} {event}", stream.since))
+            found.append(_stream_finding(name, stream.problem, f"follower {name} does not go on", stream.since))
         elif stream.end is not None:
             event = f"follower {name} has stopped, and nobody follows it"
             found.append(_stream_finding(name, stream.end, event, stream.since))
@@ -100,8 +99,11 @@ def find_follower_problems(facts: Facts, states: Mapping[str, Judged]) -> list[T
 
 
 def _stream_finding(name: str, error: CdcError, event: str, since: float | None) -> Trouble:
-    told = type(error)(f"{event}: {error.what}", error.remedy)
-    return Trouble(f"follower.stopped:{name}", Level.NOW, told, event, since=since)
+    # a pause says of whom it is
+    is_paused = isinstance(error, PausedError)
+    told = error if is_paused else type(error)(f"{event}: {error.what}", error.remedy)
+    headline = f"follower {name} is paused" if is_paused else event
+    return Trouble(f"follower.stopped:{name}", Level.NOW, told, headline, since=since)
 
 
 def find_slot_problems(slot: Slot | None, lost: CdcError | None) -> list[Trouble]:
