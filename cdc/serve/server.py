@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -45,4 +46,6 @@ def run_server(
     )
     server = uvicorn.Server(config)
     on_start(server)
-    server.run([listening])
+    # it has ended in good order, and then raises the signal again
+    with suppress(KeyboardInterrupt):
+        server.run([listening])

@@ -116,7 +116,7 @@ def check_paused(pipeline: Pipeline, shown: Shown) -> None:
         assert paused.verdict.level is Level.NOW
         assert paused.verdict.title == "The capture is paused"
         [problem] = paused.problems.values()
-        assert (problem.command, problem.language) == ("cdc bootstrap", "sh")
+        assert (problem.command, problem.language) == ("cdc resume capture", "sh")
         assert describe_verdict(paused).startswith("NOW: The capture is paused")
         checked = run_cdc(pipeline, "status", "--check")
         assert (checked.returncode, checked.stdout[:4]) == (2, "NOW:")

@@ -52,7 +52,8 @@ class Browser:
         try:
             until(lambda: bool(self.run(condition)), what, limit)
         except AssertionError as late:
-            raise AssertionError(f"{late}; the page says: {self.text('body')[:4000]}") from None
+            shown = self.text("body")[:4000]
+            raise AssertionError(f"{late}; complaints: {self.complaints()}; the page says: {shown}") from None
 
     def text(self, selector: str) -> str:
         """What one reads there, on one line."""

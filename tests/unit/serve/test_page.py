@@ -187,6 +187,11 @@ def test_patches_change_what_they_name_and_keep_what_is_open(site: LiveSite, bro
     assert browser.run("window.page.doc.series.slot_bytes.length") == 360
     assert browser.run("document.querySelectorAll('.problem')[1].open")
     assert browser.run("document.activeElement.className") == "rowname"
+    # the last of them: the document has no problems at all then, not even none
+    del document["problems"]
+    site.publish(document)
+    browser.wait("document.querySelectorAll('.problem').length === 0", "no problem is left")
+    assert browser.complaints() == []
 
 
 def test_two_thousand_tables_have_only_the_visible_rows_in_the_page(site: LiveSite, browser: Browser) -> None:

@@ -36,7 +36,8 @@ export function connect(receive) {
     stream = new EventSource(`events?after=${encodeURIComponent(last)}`);
     const on = (name, then) => stream.addEventListener(name, (e) => { const told = heard(e); last = e.lastEventId || last; then(told); });
     on('snapshot', ({ now, document: doc }) => { hearClock(now); take(doc); });
-    on('patch', (patch) => { if (page.doc) { merge(page.doc, patch); receive(false); } });
+    // a patch takes a room away whose last thing is gone
+    on('patch', (patch) => { if (page.doc) { page.doc = complete(merge(page.doc, patch)); receive(false); } });
     on('points', (points) => { if (page.doc) { append(points); receive(true); } });
     on('beat', ({ now }) => hearClock(now));
     stream.onopen = () => { page.heardAt = performance.now(); page.brokenSince = null; };
