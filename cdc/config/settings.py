@@ -81,6 +81,11 @@ class PipelineSettings(Settings):
         return next((name, f) for name, f in self.followers.items() if isinstance(f, DeltaSettings))
 
     @property
+    def stream_names(self) -> list[str]:
+        """What is followed by a stream of its own: each follower, and VIEWS if there are any."""
+        return [*self.followers, *([VIEWS] if self.views else [])]
+
+    @property
     def view_definitions(self) -> list[ViewDefinition]:
         """The views as they are written, in the file's order."""
         return [ViewDefinition.of(name, view.sql, view.key, view.final_after) for name, view in self.views.items()]

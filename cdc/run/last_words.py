@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from cdc.config.settings import VIEWS
 from cdc.core.error_text import pick_root_cause
 from cdc.core.errors import CdcError
 from cdc.run.pipeline import Pipeline
@@ -44,8 +43,7 @@ def read_last_words(pipeline: Pipeline, most: int) -> list[LastWords]:
 
 
 def _list_followers(pipeline: Pipeline) -> Iterator[LastWords]:
-    views = [VIEWS] if pipeline.settings.views else []
-    for name in (*pipeline.settings.followers, *views):
+    for name in pipeline.settings.stream_names:
         pause, note = pipeline.requests.read_pause(name), pipeline.leases.look(name)
         problem = pause or note.problem or note.end
         state = "paused" if pause else "followed here" if note.is_held else "not followed here"

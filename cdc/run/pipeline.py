@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pyspark.sql import SparkSession
 
 from cdc.columns.feed import FedFollower
-from cdc.config.settings import VIEWS, PipelineSettings
+from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, ConfigurationError
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.feed.feed import LakeFeed
@@ -191,7 +191,7 @@ def select_followers(settings: PipelineSettings, names: Sequence[str]) -> list[s
 
     Raises ConfigurationError for an unknown name.
     """
-    there = [*settings.followers, *([VIEWS] if settings.views else [])]
+    there = settings.stream_names
     for name in names:
         if name not in there:
             raise ConfigurationError(f"there is no follower {name}", f"cdc.yaml has {', '.join(there)}")

@@ -22,7 +22,6 @@ from cdc.connect.source.connection import connect, open_connection
 from cdc.core.errors import RECAPTURE, HistoryLostError, PreconditionError
 from cdc.core.position import Bookmark, Lsn, parse_lsn
 from cdc.core.waiting import Deadline
-from cdc.postgres.values import read_value
 
 DROP_SECONDS: Final = 60.0
 _GIVEN_UP: Final = {
@@ -74,13 +73,6 @@ def read_state(connection: Connection, slot: str) -> SlotState | None:
         return None
     confirmed, restart = (parse_lsn(text) if text else None for text in row[3:5])
     return SlotState(row[0], row[1], row[2], confirmed, restart, row[5], row[6], row[7])
-
-
-def read_room(connection: Connection, slot: str) -> int | None:
-    """The bytes of WAL that may be written until Postgres gives the slot up; None without a limit or a slot."""
-    query = "SELECT safe_wal_size FROM pg_replication_slots WHERE slot_name = %s"
-    room = read_value(connection, query, slot)
-    return None if room is None else max(int(room), 0)
 
 
 def check_wal_kept(found: SlotState | None) -> None:

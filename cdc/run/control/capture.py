@@ -5,7 +5,7 @@ from typing import Final
 from cdc.config.settings import CAPTURE
 from cdc.connect.capture import connector
 from cdc.connect.capture.connector_state import ConnectorState, look_up
-from cdc.connect.source import slot
+from cdc.connect.source.slot_health import look_at_source
 from cdc.core.errors import CdcError, PreconditionError
 from cdc.core.plural import format_bytes
 from cdc.run.control.question import ControlVerb, Question
@@ -66,17 +66,16 @@ def _find_refusal(verb: ControlVerb, found: ConnectorState) -> CdcError | None:
 def _describe_costs(pipeline: Pipeline, verb: ControlVerb) -> str:
     try:
         with pipeline.open_source() as connection:
-            kept = slot.read_state(connection, pipeline.settings.source.slot)
-            room = slot.read_room(connection, pipeline.settings.source.slot)
+            look = look_at_source(connection, pipeline.settings.source.slot)
     except CdcError as silent:
         return f"not known: {silent.what}"
-    if kept is None:
+    if look.slot is None:
         return f"slot {pipeline.settings.source.slot} is missing, so nothing is kept"
-    retained = format_bytes(kept.retained_bytes)
+    retained = format_bytes(look.slot.retained_bytes)
     if verb is ControlVerb.PAUSE:
         left = (
-            f"it is lost after {format_bytes(room)} more (max_slot_wal_keep_size)"
-            if room is not None
+            f"it is lost after {format_bytes(max(look.safe_bytes, 0))} more (max_slot_wal_keep_size)"
+            if look.safe_bytes is not None
             else "until the source's disk is full: max_slot_wal_keep_size has no limit"
         )
         return f"the slot keeps all WAL from now on, {retained} already; {left}"

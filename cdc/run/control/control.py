@@ -1,6 +1,6 @@
 """`cdc pause`, `cdc resume`, `cdc restart`: asks what a verb would do and cost, and does it."""
 
-from cdc.config.settings import CAPTURE, VIEWS
+from cdc.config.settings import CAPTURE
 from cdc.core.errors import ConfigurationError
 from cdc.run.control import capture, stream
 from cdc.run.control.question import ControlVerb, Question
@@ -9,7 +9,7 @@ from cdc.run.pipeline import Pipeline
 
 def list_names(pipeline: Pipeline) -> list[str]:
     """What can be paused: the capture, every follower, and the views if there are any."""
-    return [CAPTURE, *pipeline.settings.followers, *([VIEWS] if pipeline.settings.views else [])]
+    return [CAPTURE, *pipeline.settings.stream_names]
 
 
 def ask(pipeline: Pipeline, verb: ControlVerb, on: str) -> Question:

@@ -9,7 +9,6 @@ from prometheus_client import Metric as Family
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from cdc.config.settings import VIEWS
 from cdc.run.metrics.catalog import METRICS, PIPELINE, PREFIX, Metric, MetricKind
 from cdc.run.metrics.samples import MetricSample, list_samples, list_stream_samples
 from cdc.run.pipeline import Pipeline
@@ -71,10 +70,9 @@ class DocumentCollector(Collector):
 def open_registry(pipeline: Pipeline, watch: StatusWatch) -> CollectorRegistry:
     """A registry with all metrics of a pipeline, as its watch sees it."""
     settings, reports = pipeline.settings, open_reports(pipeline)
-    names = [*settings.followers, *([VIEWS] if settings.views else [])]
 
     def read() -> dict[str, StreamReport]:
-        found = {name: reports.read_stream(name) for name in names}
+        found = {name: reports.read_stream(name) for name in settings.stream_names}
         return {name: report for name, report in found.items() if report and time.time() - report.at < HOLDS_SECONDS}
 
     registry = CollectorRegistry(auto_describe=False)

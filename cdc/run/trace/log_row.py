@@ -22,7 +22,6 @@ from cdc.run.pipeline import Pipeline
 from cdc.run.trace.sighting import PlaceSighting, Row
 
 _WORDS = {Op.CREATE: "inserted", Op.UPDATE: "updated", Op.DELETE: "deleted", Op.TRUNCATE: "truncated"}
-PIECE = 5_000
 
 
 @dataclass(frozen=True, slots=True)

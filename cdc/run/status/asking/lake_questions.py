@@ -6,7 +6,6 @@ from functools import partial
 from typing import Final, TypeVar
 
 from cdc.columns.feed import FedFollower
-from cdc.config.settings import VIEWS
 from cdc.core.errors import CdcError
 from cdc.core.table import TableName
 from cdc.core.table_state import Listed
@@ -191,8 +190,7 @@ def look_at_views(pipeline: Pipeline) -> ViewsLook:
 
 def look_at_streams(pipeline: Pipeline) -> Mapping[str, StreamLook]:
     """What this machine has noted of each follower's stream, and of the views'."""
-    names = [*pipeline.settings.followers, *([VIEWS] if pipeline.settings.views else [])]
-    return {name: _look_at_stream(pipeline, name) for name in names}
+    return {name: _look_at_stream(pipeline, name) for name in pipeline.settings.stream_names}
 
 
 def _look_at_stream(pipeline: Pipeline, name: str) -> StreamLook:

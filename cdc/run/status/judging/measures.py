@@ -80,8 +80,7 @@ class Measures:
 
     def _measure_all(self) -> Iterator[tuple[str, Measured]]:
         look = self._facts.tables.value
-        names = [*self._settings.followers, *([VIEWS] if self._settings.views else [])]
-        for name in names:
+        for name in self._settings.stream_names:
             holders = look.holders.items() if look else ()
             held = (
                 [table for table, by in holders if name in by] if name != VIEWS else list(look.holders if look else ())

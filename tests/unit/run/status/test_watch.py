@@ -49,6 +49,7 @@ def test_each_silent_part_is_told_with_its_time(down: Pipeline, watch: StatusWat
     assert [name for name, part in found.parts.items() if part.is_cause] == ["source"]
     # of the capture nobody knows since when, if the first look already finds it so
     assert all(found.parts[name].since for name in ("source", "log"))
+    assert found.parts["capture"].since or heard[0].parts["capture"].state is State.SILENT
     assert found.verdict.level is Level.NOW
     assert found.verdict.title.startswith("Postgres shop does not answer, ")
     assert found.tables["public.orders"].state is State.LISTED
