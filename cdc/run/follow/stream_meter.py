@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
+import numpy as np
+
 from cdc.run.background import run_in_background
 from cdc.run.follow.streams import BatchProgress
 from cdc.run.status.stream_report import FRESHNESS_BOUNDS, Reports, StreamReport
@@ -30,25 +32,26 @@ class StreamMeter:
         self._batches = self._changes = self._retries = 0
         self._fresh: deque[tuple[float, float]] = deque(maxlen=KEPT_COMMITS)
         self._fresh_sum = 0.0
-        self._buckets = dict.fromkeys(FRESHNESS_BOUNDS, 0)
+        self._buckets = np.zeros(len(FRESHNESS_BOUNDS), np.int64)
         self._commits = 0
-        self._newest: deque[BatchProgress] = deque(maxlen=KEPT_BATCHES)
+        # seconds and changes alone: a batch of a backlog has thousands of commits
+        self._newest: deque[tuple[float, int]] = deque(maxlen=KEPT_BATCHES)
         self._stages: dict[str, float] = {}
 
     def note_batch(self, progress: BatchProgress) -> None:
         """Take in a batch that readers see from now on."""
         now = self._clock()
         # the clocks of two machines: a commit is never seen before it
-        fresh = [max(now - committed / 1000, 0.0) for committed in progress.committed_ms]
+        fresh = np.maximum(now - np.asarray(progress.committed_ms, np.float64) / 1000, 0.0)
+        within = np.searchsorted(np.sort(fresh), FRESHNESS_BOUNDS, "right")
         with self._lock:
             self._batches += 1
             self._changes += progress.changes
             self._commits += len(fresh)
-            self._fresh.extend((now, seconds) for seconds in fresh)
-            self._fresh_sum += sum(fresh)
-            for bound in self._buckets:
-                self._buckets[bound] += sum(seconds <= bound for seconds in fresh)
-            self._newest.append(progress)
+            self._fresh.extend((now, seconds) for seconds in fresh[-KEPT_COMMITS:].tolist())
+            self._fresh_sum += float(fresh.sum())
+            self._buckets += within
+            self._newest.append((progress.seconds, progress.changes))
             for stage, seconds in progress.stages.items():
                 self._stages[stage] = self._stages.get(stage, 0.0) + seconds
 
@@ -72,9 +75,9 @@ class StreamMeter:
                 # a median does not need thousands of them
                 freshness=fresh[:: max(len(fresh) // MOST_REPORTED, 1)],
                 freshness_sum=self._fresh_sum,
-                buckets={str(bound): count for bound, count in self._buckets.items()},
-                batch_seconds=[round(batch.seconds, 4) for batch in self._newest],
-                batch_changes=[batch.changes for batch in self._newest],
+                buckets=dict(zip(map(str, FRESHNESS_BOUNDS), self._buckets.tolist(), strict=True)),
+                batch_seconds=[round(seconds, 4) for seconds, _ in self._newest],
+                batch_changes=[changes for _, changes in self._newest],
                 stages=dict(self._stages),
             )
 
