@@ -137,16 +137,18 @@ def test_a_view_stops_with_the_words_of_spark(spark: SparkSession, tmp_path: Pat
     assert "calling o" not in str(stops[1])
 
 
-@pytest.mark.parametrize("small_rows", [20_000, 0], ids=["read here", "read by Spark"])
-def test_a_view_that_spark_never_ends_holds_up_no_other(spark: SparkSession, tmp_path: Path, small_rows: int) -> None:
+@pytest.mark.parametrize(("small_rows", "rows"), [(20_000, 60), (0, 80)], ids=["read here", "read by Spark"])
+def test_a_view_that_takes_spark_long_holds_up_no_other(
+    spark: SparkSession, tmp_path: Path, small_rows: int, rows: int
+) -> None:
     """And the process ends without it."""
-    # its rows take minutes; no more, since a task that joins everything with everything does not look whether it is to
-    # end, and would take a core from all tests behind this one
+    # 13 and 41 million rows, many times as long as the cuts below; no more, since a task that joins everything with
+    # everything does not look whether it is to end, and takes a core from the tests behind this one
     uses = ", ".join(f"customers c{number}" for number in range(4))
-    endless = ViewDefinition.of("sales.endless", f"SELECT c0.id, count(*) AS n FROM {uses} GROUP BY c0.id", ["id"])
-    kept = Kept(spark, tmp_path, TABLES, [endless, NAMED])
+    slow = ViewDefinition.of("sales.slow", f"SELECT c0.id, count(*) AS n FROM {uses} GROUP BY c0.id", ["id"])
+    kept = Kept(spark, tmp_path, TABLES, [slow, NAMED])
     kept.restart(LONG_SECONDS, Bounds(small_rows=small_rows))
-    for number in range(60):
+    for number in range(rows):
         kept.source.put("customers", {"id": number, "name": "a"})
     kept.keeper.advance(kept.source.cut())
     until(kept.keeper.fill_next, "one is filled")
@@ -155,6 +157,8 @@ def test_a_view_that_spark_never_ends_holds_up_no_other(spark: SparkSession, tmp
         kept.source.put("customers", {"id": 1, "name": name})
         cut = kept.keeper.advance(kept.source.cut())
         assert kept.rows(NAMED, cut) == kept.recompute(NAMED, cut)
+    # had the cuts waited for it, it would be over
+    assert has_jobs(spark)
     kept.keeper.close()
     until(lambda: not has_jobs(spark), "its job has ended")
 

@@ -12,12 +12,7 @@ from selenium.webdriver.common.keys import Keys
 from tests.support.waiting import until
 
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = (
-    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--lang=en"),
-    # else a machine that has no time draws the page as a hidden one, which shows its title alone
-    *("--disable-backgrounding-occluded-windows", "--disable-renderer-backgrounding"),
-    "--disable-background-timer-throttling",
-)
+FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--lang=en")
 DESKTOP, PHONE = (1440, 900), (390, 844)
 
 
