@@ -97,10 +97,20 @@ def schema(
     output.data(json.dumps(file_schema(), indent=2))
 
 
-def version(json: Json = False) -> None:
+def version(
+    json: Json = False,
+    sbom: Annotated[
+        bool, typer.Option("--sbom", help="All packages and jars with versions, licences and hashes, as CycloneDX.")
+    ] = False,
+) -> None:
     """Print the versions of the toolkit, Python and Spark."""
     import platform
 
+    if sbom:
+        from cdc.local.fetch.bom import describe_installation
+
+        output.data(describe_installation())
+        return
     versions = {"python": platform.python_version(), **{name: read_version(name) for name in VERSIONS}}
     if json:
         output.as_json(versions)

@@ -17,12 +17,16 @@ _MACHINES: Final = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64v8", "
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """One file in the registry: group:name:version[:classifier]; `platform` is empty if it fits everywhere."""
+    """One file in the registry: group:name:version[:classifier]; `platform` is empty if it fits everywhere.
+
+    `licenses` are the names in its POM, or the nearest parent's: each alone is enough, as Maven means several.
+    """
 
     coordinate: str
     sha256: str
     size: int
     platform: str = ""
+    licenses: tuple[str, ...] = ()
 
     @property
     def path(self) -> Path:
@@ -49,7 +53,13 @@ def parse(lock: str) -> Mapping[str, tuple[Artifact, ...]]:
 def _artifact(part: str, entry: Mapping[str, Any]) -> Artifact:
     try:
         split(entry["artifact"])
-        return Artifact(entry["artifact"], entry["sha256"], entry["bytes"], entry.get("platform", ""))
+        return Artifact(
+            entry["artifact"],
+            entry["sha256"],
+            entry["bytes"],
+            entry.get("platform", ""),
+            tuple(entry.get("licenses", ())),
+        )
     except (KeyError, TypeError, AttributeError) as damage:
         raise ConfigurationError(
             f"an entry of {part} in {LOCK_FILE.name} lacks {damage}", "run python -m cdc.local.fetch.lock"
@@ -65,6 +75,16 @@ def platform_name(system: str = "", machine: str = "") -> str:
     """This machine (or the one named) in the lock's words, for instance linux-amd64."""
     machine = (machine or platform.machine()).lower()
     return f"{(system or platform.system()).lower()}-{_MACHINES.get(machine, machine)}"
+
+
+def list_parts() -> tuple[str, ...]:
+    """The parts that the lock has files for."""
+    return tuple(_read_lock())
+
+
+def locked() -> tuple[Artifact, ...]:
+    """Every artifact of every part and platform, once each."""
+    return tuple({artifact.coordinate: artifact for found in _read_lock().values() for artifact in found}.values())
 
 
 def artifacts_for(part: str, here: str = "") -> tuple[Artifact, ...]:
