@@ -76,7 +76,8 @@ public final class PostgresText<R extends ConnectRecord<R>>
         boolean chosen = MOMENTS.contains(column.nativeType())
                 && texts.contains(listed(column.dataCollection()) + "\t" + listed(column.name()));
         if (misread || chosen || !SENT_WHOLE.contains(column.nativeType())) {
-            registration.register(SchemaBuilder.string(), this::text);
+            // a deleted row is its key and nothing else, of a column that may not be null, too
+            registration.register(SchemaBuilder.string().optional(), this::text);
         }
     }
 

@@ -24,10 +24,11 @@ from tests.support.postgres_types import FURTHER_EXTENSIONS, FURTHER_KINDS, KIND
 STREAMED = 1_000
 """Added to the id of a row that comes by the stream."""
 NAME = TableName("public", "kinds")
+TABLES = (str(NAME), "public.never_null")
 
 
 def test_values_through_copy_and_stream(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    both_ways(make_pipeline(*SETUP, tables=("public.kinds",)), spark, KINDS)
+    both_ways(make_pipeline(*SETUP, tables=TABLES), spark, KINDS)
 
 
 def test_types_of_further_extensions(servers: Servers, make_pipeline: MakePipeline, spark: SparkSession) -> None:
@@ -35,7 +36,7 @@ def test_types_of_further_extensions(servers: Servers, make_pipeline: MakePipeli
         there = {row[0] for row in admin.execute("SELECT name FROM pg_available_extensions")}
     if lacking := set(FURTHER_EXTENSIONS) - there:
         pytest.skip(f"this Postgres has no {', '.join(sorted(lacking))}")
-    pipeline = make_pipeline(*(f"CREATE EXTENSION {name}" for name in FURTHER_EXTENSIONS), tables=("public.kinds",))
+    pipeline = make_pipeline(*(f"CREATE EXTENSION {name}" for name in FURTHER_EXTENSIONS), tables=TABLES)
     both_ways(pipeline, spark, FURTHER_KINDS)
 
 
@@ -44,7 +45,10 @@ def both_ways(pipeline: Pipeline, spark: SparkSession, kinds: Sequence[Tried]) -
     pipeline.run(f"CREATE TABLE kinds (id int PRIMARY KEY, flag boolean, {columns})")
     choose_types(pipeline, kinds)
     insert(pipeline, 0, kinds)
+    make_never_null(pipeline, kinds)
     bootstrap(pipeline, spark)
+    # of the old rows the source sends the key alone, though no column may be null
+    pipeline.run("DELETE FROM never_null WHERE id = 1", "UPDATE never_null SET id = 3 WHERE id = 2")
     insert(pipeline, STREAMED, kinds)
     # a change that leaves long values alone, which are then not sent
     pipeline.run("UPDATE kinds SET flag = NOT flag WHERE id % 2 = 0")
@@ -77,6 +81,17 @@ def insert(pipeline: Pipeline, first: int, kinds: Sequence[Tried]) -> None:
             for value, kind in zip(values, kinds, strict=True)
         )
         pipeline.connection.execute(sql.SQL("INSERT INTO kinds VALUES ({}, true, {})").format(first + row, places))
+
+
+def make_never_null(pipeline: Pipeline, kinds: Sequence[Tried]) -> None:
+    usual = [kind for kind in kinds if not kind.chosen]
+    columns = ", ".join(f"c{number} {kind.type} NOT NULL" for number, kind in enumerate(usual))
+    pipeline.run(f"CREATE TABLE never_null (id int PRIMARY KEY, {columns})")
+    for row in (1, 2):
+        values = [sql.SQL("{}::{}").format(sql.Literal(kind.values[0]), sql.SQL(kind.type)) for kind in usual]
+        pipeline.connection.execute(
+            sql.SQL("INSERT INTO never_null VALUES ({}, {})").format(row, sql.SQL(", ").join(values))
+        )
 
 
 def in_lake(pipeline: Pipeline, table: Table) -> dict[int, dict[str, Any]]:
