@@ -24,6 +24,8 @@ from cdc.core.position import Bookmark, Lsn, parse_lsn
 from cdc.core.waiting import Deadline
 
 DROP_SECONDS: Final = 60.0
+_FAILOVER: Final = 170_000
+"""The first version whose standbys keep copies of the slots that are marked for it."""
 _GIVEN_UP: Final = {
     "wal_removed": ("Postgres threw away WAL that it still needed", "raise max_slot_wal_keep_size"),
     "rows_removed": ("rows of the catalog that it still needed were removed", "let it be read sooner"),
@@ -134,8 +136,10 @@ def open_slot_snapshot(source: SourceSettings, slot: str, *, temporary: bool = F
 
 
 def _create(connection: Connection, source: SourceSettings, slot: str, *, temporary: bool) -> PGresult:
-    command = sql.SQL("CREATE_REPLICATION_SLOT {} {} LOGICAL pgoutput (SNAPSHOT 'export')").format(
-        sql.Identifier(slot), sql.SQL("TEMPORARY" if temporary else "")
+    # standbys may keep a copy of it (manual, "Logical Replication Failover"); a temporary one cannot be kept
+    is_kept = not temporary and connection.info.server_version >= _FAILOVER
+    command = sql.SQL("CREATE_REPLICATION_SLOT {} {} LOGICAL pgoutput (SNAPSHOT 'export'{})").format(
+        sql.Identifier(slot), sql.SQL("TEMPORARY" if temporary else ""), sql.SQL(", FAILOVER" if is_kept else "")
     )
     pgconn = connection.pgconn
     # asynchronous: an ordinary call would block as long as the longest transaction

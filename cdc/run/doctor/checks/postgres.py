@@ -1,5 +1,6 @@
 """Settings and state of the whole server, as far as logical decoding depends on them."""
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -162,6 +163,16 @@ def find_lax_commits(parts: AskedParts) -> Iterator[Fault]:
     for name in ("fsync", "full_page_writes"):
         if parts.source.server.settings.get(name) == "off":
             yield Fault(name, f"{name} is off", f"switch {name} on", (ServerSetting(name, "on"),))
+
+
+@check("postgres.synchronous", Severity.WARNING, "each commit waits for Debezium, and while it rests nobody can commit")
+def find_awaited_capture(parts: AskedParts) -> Iterator[Fault]:
+    """`synchronous_standby_names` takes no session for a standby that is none."""
+    name = "synchronous_standby_names"
+    # a name in quotes may have a star in it
+    if "*" in re.sub(r'"[^"]*"', "", parts.source.server.settings.get(name) or ""):
+        remedy = f"set {name} to the application_name of each standby, as 'ANY 1 (standby_1, standby_2)'"
+        yield Fault(name, f"the * in {name} matches every session that replicates, Debezium's, too", remedy)
 
 
 @check("postgres.free_sessions", Severity.WARNING, "a copy opens several sessions at a time, and each verb two")

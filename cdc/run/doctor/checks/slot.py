@@ -112,6 +112,17 @@ def find_lone_slot(parts: AskedParts) -> Iterator[Fault]:
         yield Fault(found["slot_name"], "the slot is not kept on standbys", remedy)
 
 
+@check("slot.ahead", Severity.WARNING, "after a fail-over the followers may have commits that the new primary lacks")
+def find_unsynchronized(parts: AskedParts) -> Iterator[Fault]:
+    """Where standbys keep the slot, nothing reaches the log that they lack (Postgres 17)."""
+    found, setting = find_slot(parts), "synchronized_standby_slots"
+    waits_for = parts.source.server.settings.get(setting)
+    if found and found.get("failover") and parts.source.standbys and waits_for == "":
+        named = ", ".join(slot["slot_name"] for slot in parts.source.slots if slot["slot_type"] == "physical")
+        remedy = f"ALTER SYSTEM SET {setting} = '{named}', of these the slots of the standbys that may be promoted"
+        yield Fault(found["slot_name"], "the log does not wait for a standby", remedy)
+
+
 @check("slot.abandoned", Severity.WARNING, "each keeps WAL, and the catalog's old rows, until it is dropped")
 def find_abandoned(parts: AskedParts) -> Iterator[Fault]:
     """No other logical slot of this database is left without a reader."""

@@ -50,6 +50,7 @@ ROLE: Final = {
 }
 SLOT: Final = {
     "slot_name": "cdc_p",
+    "slot_type": "logical",
     "plugin": "pgoutput",
     "database": "d",
     "temporary": False,

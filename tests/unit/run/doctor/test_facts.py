@@ -26,6 +26,7 @@ from tests.unit.run.doctor.facts import (
     MACHINE,
     PLUGINS,
     SEARCH,
+    SLOT,
     SOURCE,
     TABLES,
     T,
@@ -80,10 +81,24 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "postgres.spill": ({"source": with_slot(spilled=5 << 30)}, "raise logical_decoding_work_mem"),
     "postgres.durable": ({"source": with_setting("fsync", "off")}, "switch fsync on"),
     "postgres.free_sessions": ({"source": with_server(sessions=96)}, "max_connections"),
+    "postgres.synchronous": (
+        {"source": with_setting("synchronous_standby_names", 'ANY 1 ("a*", *)')},
+        "to the application_name of each standby",
+    ),
     "role.superuser": ({"source": with_role(rolsuper=True)}, "--role-sql"),
     "slot.kept": ({"source": with_slot(wal_status="lost", invalidation_reason="idle_timeout")}, "`cdc recapture`"),
     "slot.room": ({"source": with_slot(wal_status="unreserved", safe_wal_size=-9)}, "raise max_slot_wal_keep_size"),
     "slot.reader": ({"source": with_slot(active=False, idle_seconds=900)}, "`cdc bootstrap` starts"),
+    "slot.ahead": (
+        {
+            "source": replace(
+                with_setting("synchronized_standby_slots", ""),
+                slots=[SLOT, {"slot_name": "standby_1", "slot_type": "physical"}],
+                standbys=1,
+            )
+        },
+        "ALTER SYSTEM SET synchronized_standby_slots = 'standby_1'",
+    ),
     "triggers.publication": ({"source": with_server(roles=frozenset({"supabase_admin"}))}, "by `cdc bootstrap` only"),
     "tables.copy_time": ({"tables": replace(TABLES, sizes={T: HUGE}), "position": None}, "raise log.retention_hours"),
     "tables.text_columns": (
