@@ -18,6 +18,9 @@ from cdc.run.status.stream_report import CopyReport, StreamReport
 from cdc.run.status.things import Letters, Level, Verification, Writes
 from cdc.sinks.lake.metadata.cuts import Cut
 
+LOST: Final = "capture.lost"
+"""The key of the finding that source and log do not lead on from the lake."""
+
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
@@ -56,11 +59,19 @@ class SourceChecks:
 
 @dataclass(frozen=True, slots=True)
 class CaptureLook:
-    """The connector; `failing`: why it does not run, or that nothing moves. `silent`: Kafka Connect does not answer."""
+    """The connector; `failing`: why it does not run, or that nothing moves.
+
+    `silent`: Kafka Connect does not answer; `silent_since`: in seconds since 1970, where the last looks say it.
+    """
 
     connector: ConnectorState | None = None
     silent: CdcError | None = None
     failing: Failing | None = None
+    silent_since: float | None = None
+
+    @property
+    def has_failed(self) -> bool:
+        return self.connector is not None and self.connector.failure is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable
+from functools import partial
 from operator import attrgetter
 from typing import Final
 
@@ -11,7 +12,7 @@ from cdc.core.position import FIRST_LOG, LogStart, Position
 from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transaction_topic import LAST_MESSAGES, log_bounds, read_ends_between
-from cdc.run.health.capture_health import CaptureHealth, Look
+from cdc.run.health.capture_health import CaptureHealth, FindState, Look
 from cdc.run.health.patience import AT_ONCE
 from cdc.run.health.result import Failing
 from cdc.run.pipeline import Pipeline
@@ -102,12 +103,17 @@ class LogWindow:
 class CaptureQuestion:
     """Asks whether the capture runs; for one thread. `look`: how it looks whether data moves."""
 
-    def __init__(self, pipeline: Pipeline, look: Look) -> None:
-        self._health = CaptureHealth(pipeline, look)
+    def __init__(self, pipeline: Pipeline, look: Look, find_state: FindState) -> None:
+        # whether the slot was moved is asked by who asks for the continuity
+        self._health = CaptureHealth(pipeline, look, find_state=find_state, asks_slot=False)
 
-    def ask(self, *, is_log_current: bool) -> CaptureLook:
-        """Ask Kafka Connect; and whether data moves, if the newest commit in the log is older than heartbeats take."""
+    def ask(self, *, is_log_current: bool, explains: bool = True) -> CaptureLook:
+        """Judge the connector; and whether data moves, if the newest commit in the log is older than heartbeats take.
+
+        `explains`: source and log are asked why a connector does not run.
+        """
         health = self._health
-        found = (health.check_connector if is_log_current else health.check)(AT_ONCE)
+        check = partial(health.check_connector, explains=explains) if is_log_current else health.check
+        found = check(AT_ONCE)
         state = health.connector if health.connector and health.connector.state is not None else None
         return CaptureLook(state, health.silent, found if isinstance(found, Failing) else None)

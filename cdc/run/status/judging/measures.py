@@ -9,7 +9,7 @@ from cdc.connect.source.slot_health import SourceLook
 from cdc.core.position import Position, format_lsn
 from cdc.core.table import TableName
 from cdc.run.health.result import format_duration
-from cdc.run.health.standstill import quiet_seconds
+from cdc.run.health.standstill import is_recent
 from cdc.run.status.asking.facts import Facts, LogLook
 from cdc.run.status.judging.lag import Lag, LagMeter
 from cdc.run.status.judging.rates import RATE_SECONDS, ChangeRates, Past, count_arrived, fill_rate, seconds_until_full
@@ -57,8 +57,8 @@ class Measures:
     @cached_property
     def is_log_current(self) -> bool:
         """Is the newest commit as young as heartbeats keep it?"""
-        longest = quiet_seconds(self._settings.source.heartbeat_seconds)
-        return self._facts.log.error is None and self.log_age is not None and self.log_age < longest
+        beats = self._settings.source.heartbeat_seconds
+        return self._facts.log.error is None and is_recent(self.log.newest_at, self.now, beats)
 
     def position(self, name: str) -> Position | None:
         """The last known position of a follower, or of the views."""

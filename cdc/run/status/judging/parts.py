@@ -30,7 +30,7 @@ def judge_path(facts: Facts, measures: Measures, lake: str) -> dict[str, Judged]
     has_slot = measures.source.slot is not None if measures.source else None
     capture = judge_answer(facts.capture, facts.now)
     if capture is None and facts.capture.value is not None:
-        capture = judge_capture(facts.capture.value, has_slot=has_slot)
+        capture = judge_capture(facts.capture.value, has_slot=has_slot, is_log_current=measures.is_log_current)
     capture = capture or Judged(State.UNKNOWN, "not known")
     if source.is_broken and not measures.is_log_current and capture.state is State.OK:
         capture = Judged(State.WAITS, "waits for the source", since=source.since)
