@@ -76,6 +76,15 @@ def debezium_heartbeat_topic(prefix: str) -> str:
     return f"__debezium-heartbeat.{prefix}"
 
 
+def kind_of_topic(prefix: str, topic: str) -> str | None:
+    """What a topic of a pipeline has: changes, transactions, heartbeats, or latest; None for another's topic."""
+    if topic in (transaction_topic(prefix), debezium_heartbeat_topic(prefix)):
+        return "transactions" if topic == transaction_topic(prefix) else "heartbeats"
+    if not topic.startswith(f"{prefix}."):
+        return None
+    return "latest" if topic.startswith(f"{prefix}.latest") else "changes"
+
+
 def latest_topic(prefix: str, table: TableName) -> str:
     """The compacted topic with the newest row of every key."""
     return f"{prefix}.latest.{_unique(table)}"

@@ -1,9 +1,10 @@
 """All questions of a look, each with its lane, pace and limit, and in which order they are asked."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Self, TypeVar
+from pathlib import Path
+from typing import Any, Final, TypeVar
 
 from psycopg import Connection
 
@@ -13,7 +14,7 @@ from cdc.core.position import Position
 from cdc.core.table import TableName
 from cdc.core.waiting import Deadline
 from cdc.log.clients.knock import check_reachable
-from cdc.run.health.capture_health import Look, find_connector
+from cdc.run.health.capture_health import find_connector
 from cdc.run.health.observation import CaptureObserver
 from cdc.run.health.standstill import Standstill, is_recent
 from cdc.run.lease import COPIES
@@ -27,8 +28,10 @@ from cdc.run.status.asking.facts import (
     RowCounts,
     SourceChecks,
 )
+from cdc.run.status.asking.file_question import FileQuestion
 from cdc.run.status.asking.lake_questions import FedQuestions, LakeQuestions, look_at_streams, look_at_views
-from cdc.run.status.asking.log_questions import CaptureQuestion, LogWindow
+from cdc.run.status.asking.log_questions import CaptureQuestion, LogWindow, read_log_bytes
+from cdc.run.status.asking.paces import Paces
 from cdc.run.status.asking.questions import ALWAYS, AnyQuestion, Lane, LastAnswer, PacedQuestion, hold_seconds
 from cdc.run.status.asking.source_questions import (
     STATEMENT_SECONDS,
@@ -45,59 +48,21 @@ T = TypeVar("T")
 
 CLOSE_SECONDS: Final = 1.0
 """How long the end waits for what is under way: a part that hangs is left to its thread."""
-SINGLE_SECONDS: Final = 4.0
-"""How long a part may take that is asked once: somebody waits for the answer."""
-EVERY_SECONDS: Final = 2.0
-"""The interval of looks, unless somebody wants another."""
-
-
-@dataclass(frozen=True, slots=True)
-class Paces:
-    """How often each question is asked, in seconds. `limit`: how long a part may take until it does not answer.
-
-    `cut`: the lake's newest cut; in a folder a look is free, on an object store it is a request.
-    """
-
-    every: float = EVERY_SECONDS
-    cut: float = ALWAYS
-    tables: float = 10.0
-    views: float = 10.0
-    rows: float = 60.0
-    files: float = 300.0
-    history: float = 60.0
-    limit: float = 10.0
-    slow_limit: float = 300.0
-    observe_limit: float = 15.0
-    is_single: bool = False
-    """One look is all there is: it may take as long as it takes, and nothing in it is old."""
-
-    @classmethod
-    def of_one_look(cls) -> Self:
-        """Of a verb that looks once, and is to be sure whether the capture stands still."""
-        return cls(limit=SINGLE_SECONDS, observe_limit=60.0, is_single=True)
-
-    @classmethod
-    def of(cls, pipeline: Pipeline, every: float = EVERY_SECONDS) -> Self:
-        if pipeline.lake.access is None:
-            return cls(every)
-        return cls(every, cut=10.0, tables=60.0, views=300.0, rows=300.0)
 
 
 class Questions:
-    """The questions to all parts. Each lane has a pipeline of its own, whose parts it opens once.
+    """The questions to all parts. Each lane has a pipeline of its own, whose parts it opens once."""
 
-    `exact`: rows are counted where that takes long, too, and nobody is told to hurry.
-    """
-
-    def __init__(self, pipeline: Pipeline, paces: Paces, look: Look, *, exact: bool) -> None:
+    def __init__(self, pipeline: Pipeline, paces: Paces, file: Path | None = None) -> None:
+        self._file = FileQuestion(file)
         self._pipeline = pipeline
         self._paces = paces
-        self._exact = exact
+        self._exact = paces.exact
         self._lanes: dict[str, Lane] = {}
         self._closers: dict[str, list[Callable[[], None]]] = {}
         self._session, self._window = KeptSession(pipeline), LogWindow(pipeline)
-        self._slow = KeptSession(pipeline, 0 if exact else STATEMENT_SECONDS)
-        self._look, own = look, self._own("the capture")
+        self._slow = KeptSession(pipeline, 0 if paces.exact else STATEMENT_SECONDS)
+        own = self._own("the capture")
         capture, views = CaptureQuestion(own, self._look_whether_it_moves, self._give_connector), self._own("the views")
         connect = self._own("Kafka Connect")
         self.connector = self._quick("Kafka Connect", partial(find_connector, connect))
@@ -115,6 +80,7 @@ class Questions:
         tables, files = "the source's tables", "the lake's tables"
         lake, slow = LakeQuestions(self._own(files)), self._own(tables)
         self.tables = self._patient(files, self._behind_lake(lake.look_at_tables), paces.tables)
+        self.log_bytes = self._patient("the log's bytes", self._read_log_bytes, paces.files)
         self.files = self._patient(files, self._behind_lake(lake.look_at_files), paces.files)
         self.checks = self._patient(tables, partial(self._check_tables, slow), paces.tables)
         self.continuity = self._patient(tables, partial(self._check_history, slow), paces.history)
@@ -171,11 +137,14 @@ class Questions:
         # behind the followers' positions, the log's ENDs are read on from them
         is_log_there = self.log.answer.error is None or not is_first
         yield [*([self.log] if is_log_there else []), self.tables, self.views]
-        yield [self.capture, self.checks, self.continuity, self.files, *self.rows.values()]
+        # another client, whose import alone takes a second: for charts, so of no use to who looks once
+        bytes_ = [] if is_first else [self.log_bytes]
+        yield [self.capture, self.checks, self.continuity, self.files, *self.rows.values(), *bytes_]
 
     def facts(self, now: float) -> Facts:
         """What is known at `now`, in seconds since 1970."""
-        reports = open_reports(self._pipeline)
+        reports, streams = open_reports(self._pipeline), look_at_streams(self._pipeline, now)
+        running = {stream.report.settings for stream in streams.values() if stream.report}
         return Facts(
             now,
             self.source.answer,
@@ -188,10 +157,12 @@ class Questions:
             self.files.answer,
             {name: question.answer for name, question in self.fed.items()},
             {name: question.answer for name, question in self.rows.items()},
-            look_at_streams(self._pipeline),
+            streams,
             self.views.answer,
             reports.read_copies() if self._pipeline.leases.is_held(COPIES) else {},
             reports.read_verifications(),
+            self._file.look(running),
+            self.log_bytes.answer,
         )
 
     def close(self) -> None:
@@ -235,6 +206,11 @@ class Questions:
         if answer.error is not None or answer.checked_at is None:
             check_reachable(self._pipeline.settings.log)
 
+    def _read_log_bytes(self) -> Mapping[str, int]:
+        if error := self.log.answer.error:
+            raise error
+        return read_log_bytes(self._pipeline)
+
     def _look_at_log(self) -> LogLook:
         self._knock(self.log)
         looks = [self.lake.answer.value, *(question.answer.value for question in self.fed.values())]
@@ -264,7 +240,7 @@ class Questions:
 
     def _look_whether_it_moves(self, observer: CaptureObserver, connection: Connection) -> Standstill | None:
         # a Kafka Connect that does not answer is cause enough: nobody waits to be sure of a standstill
-        look = CaptureObserver.glance if self.connector.answer.error else self._look
+        look = CaptureObserver.glance if self.connector.answer.error else self._paces.look
         return look(observer, connection)
 
     def _tables(self) -> Sequence[TableName]:

@@ -79,13 +79,14 @@ class LogLook:
     """The ENDs that some follower may lack, and those of the last minutes.
 
     `newest`: of all, as position and time of its commit in seconds since 1970. `changed_at`: by table, the newest
-    commit that was seen. `arrived`: all changes of followed tables that were seen so far.
+    commit that was seen. `hop_seconds`: the median time of the newest commits until they were in the log.
     """
 
     ends: Ends = field(default_factory=lambda: to_columns(()))
     newest: Position | None = None
     newest_at: float | None = None
     changed_at: Mapping[str, float] = field(default_factory=dict)
+    hop_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +112,8 @@ class FilesLook:
     rows: int = 0
     dead_rows: int = 0
     writes: Writes | None = None
+    free_bytes: Mapping[str, int] = field(default_factory=dict)
+    """Of the file systems of this machine, by what is kept there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +157,15 @@ class ViewsLook:
 
 
 @dataclass(frozen=True, slots=True)
+class FileLook:
+    """The configuration file: its name, whether it equals what runs, in words, and what is wrong if it does not."""
+
+    name: str | None = None
+    state: str | None = None
+    error: CdcError | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """All answers of one look. `now`: seconds since 1970 by this machine's clock."""
 
@@ -174,6 +186,8 @@ class Facts:
     views: LastAnswer[ViewsLook] = NOTHING
     copies: Mapping[str, CopyReport] = field(default_factory=dict)
     verifications: Mapping[str, Verification] = field(default_factory=dict)
+    file: FileLook = FileLook()
+    log_bytes: LastAnswer[Mapping[str, int]] = NOTHING
 
 
 SOURCE: Final = "source"

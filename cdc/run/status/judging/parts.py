@@ -72,6 +72,9 @@ def describe_parts(
         "log": _describe_log(measures),
         "lake": _describe_lake(settings, facts, measures),
     }
+    way, lake = measures.log.hop_seconds, measures.hop_seconds(settings.delta[0])
+    # what comes into the log is there: only capture and lake take time
+    hops = {"capture": round(way, 2) if way is not None else None, "lake": lake}
     return {
         part: Part(
             order=order,
@@ -81,6 +84,7 @@ def describe_parts(
             word=judged.word,
             since=to_known_time(judged.since),
             checked_at=to_known_time(answers[part].checked_at),
+            hop_seconds=hops.get(part),
             line=judged.line or _line(part, facts, measures),
             is_cause=cause == order - 1,
             facts=[*described[part]],

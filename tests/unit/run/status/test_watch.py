@@ -65,7 +65,7 @@ def count_callers(part: socket.socket) -> int:
 def test_mute_parts_are_asked_side_by_side_and_once(
     mute: tuple[Pipeline, list[socket.socket]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cdc.run.status.asking.all_questions.SINGLE_SECONDS", 0.5)
+    monkeypatch.setattr("cdc.run.status.asking.paces.SINGLE_SECONDS", 0.5)
     pipeline, parts = mute
     found = look_once(pipeline)
     assert [part.state for part in found.parts.values()] == [State.SILENT, State.SILENT, State.SILENT, State.NEW]

@@ -1,0 +1,80 @@
+"""What only another client than librdkafka asks of a cluster: the bytes of topics, open transactions."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cdc.core.error_text import pick_first_line
+from cdc.core.errors import PreconditionError, UnreachableError
+from cdc.log.clients.connection import REQUEST_SECONDS
+from cdc.log.settings import LogSettings
+
+if TYPE_CHECKING:
+    from kafka import KafkaAdminClient
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A transaction under way: the producer's id, and for how long."""
+
+    id: str
+    seconds: float
+
+
+@contextmanager
+def open_administration(log: LogSettings, seconds: float = REQUEST_SECONDS) -> Iterator["KafkaAdminClient"]:
+    """Open kafka-python's administration client. Raises UnreachableError, or PreconditionError where it is refused."""
+    from kafka import KafkaAdminClient
+    from kafka import errors as kafka_errors
+
+    where = f"Kafka {log.bootstrap}"
+    try:
+        client = KafkaAdminClient(**_options(log, seconds))
+        try:
+            yield client
+        finally:
+            client.close()
+    except (kafka_errors.KafkaConnectionError, kafka_errors.KafkaTimeoutError) as error:
+        told = f"{where} does not answer: {pick_first_line(error)}"
+        raise UnreachableError(told, "check log.bootstrap; is it running?") from error
+    except kafka_errors.KafkaError as error:
+        told = f"{where} refused a request: {pick_first_line(error)}"
+        raise PreconditionError(told, "see the broker's log") from error
+
+
+def _options(log: LogSettings, seconds: float) -> Mapping[str, Any]:
+    milliseconds = round(1000 * seconds)
+    options: dict[str, Any] = {
+        "bootstrap_servers": [server.rpartition("://")[2].strip() for server in log.bootstrap.split(",")],
+        "client_id": "cdc",
+        "security_protocol": log.security_protocol,
+        "request_timeout_ms": milliseconds,
+        "bootstrap_timeout_ms": milliseconds,
+    }
+    if log.sasl_mechanism:
+        options |= {
+            "sasl_mechanism": log.sasl_mechanism,
+            "sasl_plain_username": log.username,
+            "sasl_plain_password": log.password.get_secret_value() if log.password else "",
+        }
+    if "SSL" in log.security_protocol and log.ca_file:
+        options["ssl_cafile"] = log.ca_file
+    return options
+
+
+def sum_bytes(client: "KafkaAdminClient", kind_of: Callable[[str], str | None]) -> Mapping[str, int]:
+    """The bytes of topics on the brokers' disks, all replicas, by the kind that `kind_of` gives to a topic's name."""
+    sizes = dict[str, int]()
+    for broker in client.describe_log_dirs():
+        for topic in (topic for folder in broker["log_dirs"] for topic in folder["topics"]):
+            if (kind := kind_of(topic["name"])) is not None:
+                size = sum(part["partition_size"] for part in topic["partitions"])
+                sizes[kind] = sizes.get(kind, 0) + size
+    return sizes
+
+
+def list_old_transactions(client: "KafkaAdminClient", longer_than: float) -> Sequence[OpenTransaction]:
+    """The transactions that are open for more than so many seconds."""
+    found = client.find_hanging_transactions(max_transaction_timeout_ms=round(1000 * longer_than))
+    return [OpenTransaction(str(each["transactional_id"]), each["age_ms"] / 1000) for each in found]
