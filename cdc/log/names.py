@@ -3,10 +3,13 @@
 import hashlib
 import re
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 
+LATEST: Final = "latest"
+"""The kind of topics of latest logs, their positions included."""
 TopicOf = Callable[[str, TableName], str]
 """Makes the name of a table's topic, from a pipeline's prefix and the table's name."""
 _PLAIN, _DIGESTED = re.compile(r"[a-zA-Z0-9_-]+"), re.compile(r".*-[0-9a-f]{16}")
@@ -82,7 +85,7 @@ def kind_of_topic(prefix: str, topic: str) -> str | None:
         return "transactions" if topic == transaction_topic(prefix) else "heartbeats"
     if not topic.startswith(f"{prefix}."):
         return None
-    return "latest" if topic.startswith(f"{prefix}.latest") else "changes"
+    return LATEST if topic.startswith(f"{prefix}.latest") else "changes"
 
 
 def latest_topic(prefix: str, table: TableName) -> str:

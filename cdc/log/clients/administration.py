@@ -1,8 +1,7 @@
-"""What only another client than librdkafka asks of a cluster: the bytes of topics, open transactions."""
+"""What only another client than librdkafka asks of a cluster: the bytes of topics, a version."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cdc.core.error_text import pick_first_line
@@ -12,14 +11,6 @@ from cdc.log.settings import LogSettings
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
-
-
-@dataclass(frozen=True, slots=True)
-class OpenTransaction:
-    """A transaction under way: the producer's id, and for how long."""
-
-    id: str
-    seconds: float
 
 
 @contextmanager
@@ -74,7 +65,8 @@ def sum_bytes(client: "KafkaAdminClient", kind_of: Callable[[str], str | None]) 
     return sizes
 
 
-def list_old_transactions(client: "KafkaAdminClient", longer_than: float) -> Sequence[OpenTransaction]:
-    """The transactions that are open for more than so many seconds."""
-    found = client.find_hanging_transactions(max_transaction_timeout_ms=round(1000 * longer_than))
-    return [OpenTransaction(str(each["transactional_id"]), each["age_ms"] / 1000) for each in found]
+def read_version(client: "KafkaAdminClient") -> tuple[int, ...]:
+    """The version of a broker, as far as the requests that it takes tell."""
+    broker = client.describe_cluster()["brokers"][0]["broker_id"]
+    found: tuple[int, ...] = client.get_broker_version_data(broker).broker_version
+    return found
