@@ -45,6 +45,11 @@ def fed_follower(spark: "SparkSession | None", settings: FedKinds, owner: Owner,
             return PercolatorFollower(rows, settings, log, owner)
 
 
+def is_kept_in_log(settings: FollowerSettings) -> bool:
+    """Does a follower of this kind keep its position in topics of the log's Kafka?"""
+    return isinstance(settings, LatestSettings | PercolatorSettings)
+
+
 def find_refusal(settings: FollowerSettings, table: Table) -> PreconditionError | None:
     """The reason why this kind of follower cannot hold a captured table; None if it can."""
     try:

@@ -16,10 +16,13 @@ def register(app: typer.Typer) -> None:
     app.command("doctor")(doctor)
 
 
-def doctor(
+def doctor(  # noqa: PLR0913, PLR0917 - each is an option of the verb
     context: typer.Context,
     only: Annotated[
-        list[str] | None, typer.Option("--only", help="A category, such as postgres; repeat for more.")
+        list[str] | None, typer.Option("--only", help="A check or a category, such as postgres; repeat for more.")
+    ] = None,
+    category: Annotated[
+        list[str] | None, typer.Option("--category", help="A category, such as postgres; repeat for more.")
     ] = None,
     notes: Annotated[bool, typer.Option("--notes", help="Show notes, too.")] = False,
     fix_sql: Annotated[
@@ -36,17 +39,22 @@ def doctor(
     """
     invocation = Invocation.read(context)
     from cdc.core.errors import ConfigurationError
+    from cdc.run.doctor.check import registered_checks
     from cdc.run.doctor.checks import CATEGORIES
     from cdc.run.doctor.doctor import Doctor
 
-    if unknown := [name for name in only or () if name not in CATEGORIES]:
-        raise ConfigurationError(f"there is no category {unknown[0]}", f"the categories are {', '.join(CATEGORIES)}")
+    names = {*CATEGORIES, *(check.name for check in registered_checks())}
+    told = f"the categories are {', '.join(CATEGORIES)}"
+    if unknown := [name for name in category or () if name not in CATEGORIES]:
+        raise ConfigurationError(f"there is no category {unknown[0]}", told)
+    if unknown := [name for name in only or () if name not in names]:
+        raise ConfigurationError(f"there is no check and no category {unknown[0]}", f"{told}; DOCTOR.md has the checks")
     with invocation.open_pipeline() as pipeline:
         examined = Doctor(pipeline)
         if role_sql:
             output.data("\n".join(examined.write_role()))
             return
-        found = examined.examine(only or ())
+        found = examined.examine([*(only or ()), *(category or ())])
         if fix_sql:
             output.data("\n".join(examined.write_fixes(found)))
         elif json:

@@ -109,6 +109,7 @@ def submit(
     master: Annotated[str | None, typer.Option(help="The cluster; spark.master where left out.")] = None,
     follower: OnlyFollowers = None,
     until_caught_up: Annotated[bool, typer.Option("--until-caught-up", help="As `cdc follow` has it.")] = False,
+    log_format: Annotated[LogFormat, typer.Option("--log-format", help="As `cdc follow` has it.")] = LogFormat.TEXT,
     print_only: Annotated[bool, typer.Option("--print", help="Print the command and do nothing.")] = False,
 ) -> None:
     """Run `cdc follow` through spark-submit, on any master.
@@ -126,7 +127,7 @@ def submit(
     names = select_followers(settings, follower or [])
     # absolute: spark-submit may start the driver in another folder
     arguments = ["--config", str(invocation.config.absolute()), "follow", *(f"--follower={name}" for name in names)]
-    arguments += ["--until-caught-up"] if until_caught_up else []
+    arguments += [*(["--until-caught-up"] if until_caught_up else []), f"--log-format={log_format.value}"]
     state, job = Path(settings.pipeline.state), Submission.of(settings, master or settings.spark.master, arguments)
     if print_only:
         output.data(shlex.join(write_command(state, job)))

@@ -42,7 +42,7 @@ def status(
     from cdc.run.status.watch import look_once
 
     with invocation.open_pipeline() as pipeline:
-        document = look_once(pipeline, exact=exact)
+        document = look_once(pipeline, invocation.config, exact=exact)
     if json:
         output.as_json(to_builtins(document))
     elif check:

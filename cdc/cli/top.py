@@ -45,7 +45,7 @@ def top(context: typer.Context, every: Annotated[float, EVERY] = 2.0) -> None:
     invocation = Invocation.read(context)
     from cdc.run.status.watch import StatusWatch
 
-    with invocation.open_pipeline() as pipeline, StatusWatch(pipeline, every) as watch:
+    with invocation.open_pipeline() as pipeline, StatusWatch(pipeline, every, file=invocation.config) as watch:
         if sys.stdout.isatty():
             _show(watch)
         else:

@@ -1,5 +1,6 @@
 """The whole of `cdc.yaml`: its blocks, names derived from the pipeline's name, and checks between blocks."""
 
+import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -68,6 +69,11 @@ class PipelineSettings(Settings):
     spark: SparkSettings = SparkSettings()
     follow: FollowSettings = FollowSettings()
     metrics: MetricsSettings = MetricsSettings()
+
+    @property
+    def digest(self) -> str:
+        """Equal for equal settings, without a secret in it: whether a process runs with what the file says."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
 
     @property
     def selection(self) -> Selection:

@@ -3,10 +3,13 @@
 import hashlib
 import re
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 
+LATEST: Final = "latest"
+"""The kind of topics of latest logs, their positions included."""
 TopicOf = Callable[[str, TableName], str]
 """Makes the name of a table's topic, from a pipeline's prefix and the table's name."""
 _PLAIN, _DIGESTED = re.compile(r"[a-zA-Z0-9_-]+"), re.compile(r".*-[0-9a-f]{16}")
@@ -74,6 +77,15 @@ def message_topic(prefix: str) -> str:
 
 def debezium_heartbeat_topic(prefix: str) -> str:
     return f"__debezium-heartbeat.{prefix}"
+
+
+def kind_of_topic(prefix: str, topic: str) -> str | None:
+    """What a topic of a pipeline has: changes, transactions, heartbeats, or latest; None for another's topic."""
+    if topic in (transaction_topic(prefix), debezium_heartbeat_topic(prefix)):
+        return "transactions" if topic == transaction_topic(prefix) else "heartbeats"
+    if not topic.startswith(f"{prefix}."):
+        return None
+    return LATEST if topic.startswith(f"{prefix}.latest") else "changes"
 
 
 def latest_topic(prefix: str, table: TableName) -> str:

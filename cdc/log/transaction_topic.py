@@ -26,14 +26,23 @@ def parse_ends(topic: str, offsets: Sequence[int], values: Sequence[bytes | None
         ) from None
 
 
-def read_ends_between(reader: Reader, topic: str, start: int, stop: int, log_start: LogStart = FIRST_LOG) -> Ends:
+def read_ends_between(
+    reader: Reader,
+    topic: str,
+    start: int,
+    stop: int,
+    log_start: LogStart = FIRST_LOG,
+    written_ms: dict[int, int] | None = None,
+) -> Ends:
     """The ENDs at the offsets start ≤ offset < stop of the count that begins at `log_start`.
 
-    Raises as `parse_ends` and `Reader.read` do.
+    `written_ms` gets when each message of these offsets was written. Raises as `parse_ends` and `Reader.read` do.
     """
     records = reader.read(topic, 0, log_start.to_topic_offset(start), log_start.to_topic_offset(stop))
     found: list[Ends] = []
     while some := list(islice(records, AT_A_TIME)):
+        if written_ms is not None:
+            written_ms |= {log_start.to_end_offset(record.offset): record.written_ms for record in some}
         found.append(parse_ends(topic, [record.offset for record in some], [record.value for record in some]))
     return concat_ends(found).to_positions(log_start)
 

@@ -16,7 +16,7 @@ from cdc.run.waiting_views import describe_waiting_views
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.metadata.cuts import Cut
-from cdc.views.compiled import compile_view
+from cdc.views.compiled import CompiledView, compile_view
 from cdc.views.definition import ViewDefinition
 from cdc.views.explanation import Explanation, explain
 from cdc.views.order import sort_readable, sort_views
@@ -138,6 +138,11 @@ def explain_view(pipeline: Pipeline, name: str) -> Explanation:
 
     Raises ConfigurationError for a name that is no view's, PreconditionError while the lake lacks a table.
     """
+    return explain(compile_present_view(pipeline, name))
+
+
+def compile_present_view(pipeline: Pipeline, name: str) -> CompiledView:
+    """A view's statement, read over the tables as the lake has them. Raises like `explain_view`."""
     view = _find_view(pipeline, name)
     lake, tables = pipeline.lake, dict[TableName, Table]()
     for table in sort_views([view])[view]:
@@ -145,7 +150,7 @@ def explain_view(pipeline: Pipeline, name: str) -> Explanation:
         if opened is None:
             raise PreconditionError(f"the lake has no copy of {table} yet", "run `cdc bootstrap` first")
         tables[table] = opened[1]
-    return explain(compile_view(view, tables))
+    return compile_view(view, tables)
 
 
 def find_whole_reason(pipeline: Pipeline, name: str) -> str | None:

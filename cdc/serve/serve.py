@@ -72,7 +72,7 @@ def serve(
     routes = [Tracer(pipeline).route, *(verbs.routes if options.acts else ())]
     with (
         History(pipeline.state / "serve" / f"{pipeline.name}.sqlite") as history,
-        StatusWatch(pipeline, options.every_seconds, previous=history.previous) as watch,
+        StatusWatch(pipeline, options.every_seconds, previous=history.previous, file=options.file) as watch,
         _telling(pipeline, watch, say) as metrics,
     ):
         watch.subscribe(partial(_publish, publisher, history, options))
@@ -86,7 +86,7 @@ def _publish(publisher: Publisher, history: History, options: ServeOptions, docu
     """Show a document; one that cannot be shown is logged, and the page says how old the last one is."""
     try:
         found = to_builtins(history.add(document))
-        found["pipeline"] |= {"may_act": options.acts, "file": options.file.name}
+        found["pipeline"] |= {"may_act": options.acts}
         publisher.publish(found)
     except Exception as error:  # noqa: BLE001 - this is the watch's own thread, which others listen to as well
         LOG.error("status document %s is not shown: %s", document.seq, error, exc_info=error)

@@ -1,12 +1,20 @@
 """The slot as somebody sees it who wants to know what bites next: how much it keeps, of how much, and for whom."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from psycopg import Connection
+from psycopg.errors import InsufficientPrivilege
 
 from cdc.connect.source.queries import read_sql
 from cdc.connect.source.slot import SlotState, read_state
 from cdc.core.position import Lsn, parse_lsn
+
+# what a slot that rests keeps grows as fast as WAL is written; two looks a moment apart would tell of that moment alone
+_WAL_RATE: Final = """
+SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), redo_lsn)
+       / greatest(extract(epoch FROM clock_timestamp() - checkpoint_time), 1)
+  FROM pg_control_checkpoint()"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +44,15 @@ class SourceLook:
     xmin_age: int | None = None
     spilled_bytes: int | None = None
     oldest: OldestTransaction | None = None
+
+
+def read_wal_rate(connection: Connection) -> float | None:
+    """Bytes of WAL a second since the last checkpoint began; None where the role may not know."""
+    try:
+        row = connection.execute(_WAL_RATE).fetchone()
+    except InsufficientPrivilege:
+        return None
+    return None if row is None or row[0] is None else float(row[0])
 
 
 def look_at_source(connection: Connection, slot: str) -> SourceLook:

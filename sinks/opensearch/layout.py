@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -157,6 +157,19 @@ def table_mapping(note: IndexNote) -> dict[str, Any]:
     """Make a strict mapping: OpenSearch refuses unknown fields instead of guessing their types."""
     properties = {column.name: type_of(column).index for column in note.table.columns}
     return {"dynamic": "strict", "_meta": note.as_meta(), "properties": properties}
+
+
+def count_fields(table: Table) -> int:
+    """The fields that an index of this table has, with objects and fields of fields, as OpenSearch counts them."""
+    names = table.column_names
+    # a dot in a name makes an object
+    objects = {".".join(parts[:n]) for name in names for parts in [name.split(".")] for n in range(1, len(parts))}
+    return len(objects) + sum(_count_below(type_of(column).index) + 1 for column in table.columns)
+
+
+def _count_below(mapping: Mapping[str, Any]) -> int:
+    below = [*mapping.get("properties", {}).values(), *mapping.get("fields", {}).values()]
+    return len(below) + sum(map(_count_below, below))
 
 
 def table_settings(shards: int, replicas: int, gc_deletes_hours: int) -> dict[str, Any]:

@@ -21,11 +21,13 @@ from opensearchpy.exceptions import TransportError
 from cdc.columns.rows.documents import describe_key
 from cdc.columns.table_copy import TableCopy
 from cdc.core import errors
+from cdc.core.counters import COUNTERS, FAILED, REJECTED, SEARCH, STALE
 from cdc.core.errors import CdcError, PicklableError, RefusedError, UnreachableError
 from cdc.core.table import Table
 from cdc.core.waiting import Deadline
 from cdc.sinks.opensearch.bulk import Operations, chunks, put_rows
 from cdc.sinks.opensearch.client import (
+    BUSY,
     Cluster,
     describe_refusal,
     find_failure,
@@ -143,6 +145,8 @@ class _Sender:
             return self._split(chunk)
         failure = to_cdc_error(self.target.cluster, error)
         if is_transient(error.status_code) and isinstance(failure, UnreachableError):
+            if error.status_code == BUSY:
+                COUNTERS.add(SEARCH, REJECTED, len(chunk))
             return range(len(chunk)), failure
         raise _StopError(failure)
 
@@ -174,7 +178,9 @@ class _Sender:
         reason = read_reason(error)
         if status == CONFLICT:
             self._check_conflict(reason)
+            COUNTERS.add(SEARCH, STALE)
         elif is_transient(status):
+            COUNTERS.add(SEARCH, REJECTED)
             return True
         else:
             self._refuse(chunk, place, self.target.describe(error))
@@ -189,6 +195,7 @@ class _Sender:
             raise _StopError(RefusedError(told, "stop the other `cdc follow`"))
 
     def _refuse(self, chunk: Operations, place: int, reason: str) -> None:
+        COUNTERS.add(SEARCH, FAILED)
         if len(self.refusals) < self.target.most_refusals:
             id = chunk.ids[place].as_py()
             _, _, document = chunk.lines[place].as_py().partition(b"\n")

@@ -4,10 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 
-from cdc.log.clients.connection import REQUEST_SECONDS, Connection
+from cdc.log.clients.connection import REQUEST_SECONDS, UNKNOWN, Connection
 from cdc.log.settings import LogSettings
 
 
@@ -43,6 +44,29 @@ def read_cluster(log: LogSettings, is_wanted: Callable[[str], bool], seconds: fl
         configs = _read_configs(client, [*kept], broker, seconds)
         states = {name: _to_state(name, topic, configs.get(name, {})) for name, topic in kept.items()}
         return KafkaFacts(len(found.brokers), states, configs[""])
+
+
+def read_operations(
+    log: LogSettings, names: Sequence[str], seconds: float = REQUEST_SECONDS
+) -> Mapping[str, frozenset[str]]:
+    """What our principal may do with each of these topics that are there; nothing, where it may not know of one.
+
+    Without an authorizer everybody may do everything. Raises CdcError.
+    """
+    connection, operations = Connection(log), dict[str, frozenset[str]]()
+    with connection.translate_errors(), AdminClient(connection.options()) as client:
+        asked = client.describe_topics(
+            TopicCollection([*names]), include_authorized_operations=True, request_timeout=min(seconds, REQUEST_SECONDS)
+        )
+        for name, answer in asked.items():
+            try:
+                operations[name] = frozenset(each.name for each in answer.result().authorized_operations or ())
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    operations[name] = frozenset()
+                elif error.args[0].code() not in UNKNOWN:
+                    raise
+    return operations
 
 
 def _read_configs(

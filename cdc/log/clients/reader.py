@@ -24,13 +24,14 @@ SETTLE_SECONDS, SETTLE_POLL_SECONDS = 10.0, 0.02
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One message with its offset; a null value is a tombstone."""
+    """One message with its offset; a null value is a tombstone. `written_ms`: since 1970, by the producer's clock."""
 
     topic: str
     partition: int
     offset: int
     key: bytes | None
     value: bytes | None
+    written_ms: int = 0
 
 
 class Reader:
@@ -73,7 +74,8 @@ class Reader:
         """
         for found in self._stretch(LogPartition(topic, partition), start, end):
             for message in found:
-                yield Record(topic, partition, message.offset() or 0, message.key(), message.value())
+                offset, (_, written_ms) = message.offset() or 0, message.timestamp()
+                yield Record(topic, partition, offset, message.key(), message.value(), written_ms)
 
     def read_messages(self, topic: str, partition: int, start: int, end: int) -> Iterator[Messages]:
         """Read the same as columns in pieces, without tombstones. Raises like `read`."""

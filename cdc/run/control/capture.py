@@ -5,10 +5,11 @@ from typing import Final
 from cdc.config.settings import CAPTURE
 from cdc.connect.capture import connector
 from cdc.connect.capture.connector_state import ConnectorState, look_up
-from cdc.connect.source.slot_health import look_at_source
+from cdc.connect.source.slot_health import look_at_source, read_wal_rate
 from cdc.core.errors import CdcError, PreconditionError
 from cdc.core.plural import format_bytes
 from cdc.run.control.question import ControlVerb, Question
+from cdc.run.health.result import format_duration
 from cdc.run.pipeline import Pipeline
 
 _HAPPENS: Final = {
@@ -67,18 +68,25 @@ def _describe_costs(pipeline: Pipeline, verb: ControlVerb) -> str:
     try:
         with pipeline.open_source() as connection:
             look = look_at_source(connection, pipeline.settings.source.slot)
+            rate = read_wal_rate(connection) if verb is ControlVerb.PAUSE else None
     except CdcError as silent:
         return f"not known: {silent.what}"
     if look.slot is None:
         return f"slot {pipeline.settings.source.slot} is missing, so nothing is kept"
     retained = format_bytes(look.slot.retained_bytes)
     if verb is ControlVerb.PAUSE:
-        left = (
-            f"it is lost after {format_bytes(max(look.safe_bytes, 0))} more (max_slot_wal_keep_size)"
-            if look.safe_bytes is not None
-            else "until the source's disk is full: max_slot_wal_keep_size has no limit"
-        )
+        left = _describe_room(look.safe_bytes, rate)
         return f"the slot keeps all WAL from now on, {retained} already; {left}"
     if verb is ControlVerb.RESUME:
         return f"load until it has read the {retained} that the slot keeps"
     return "some seconds without commits in the log; the slot keeps them"
+
+
+def _describe_room(safe_bytes: int | None, rate: float | None) -> str:
+    """How long the slot may rest: by what may still be written, and how fast that is."""
+    if safe_bytes is None:
+        pace = f", at {format_bytes(round(3600 * rate))} an hour" if rate else ""
+        return f"until the source's disk is full{pace}: max_slot_wal_keep_size has no limit"
+    room = max(safe_bytes, 0)
+    left = f", in {format_duration(room / rate)} at the present rate" if rate else ""
+    return f"it is lost after {format_bytes(room)} more (max_slot_wal_keep_size){left}"

@@ -22,9 +22,9 @@ class Doctor:
     def __init__(self, pipeline: Pipeline) -> None:
         self._parts = AskedParts(pipeline)
 
-    def examine(self, categories: Sequence[str] = ()) -> Diagnosis:
-        """Run the checks of these categories, or all."""
-        return examine(self._parts, select_checks(categories))
+    def examine(self, names: Sequence[str] = ()) -> Diagnosis:
+        """Run the checks of these names and categories, or all."""
+        return examine(self._parts, select_checks(names))
 
     def write_fixes(self, diagnosis: Diagnosis) -> Iterator[str]:
         """The lines of SQL that an administrator has to run for what was found."""

@@ -1,13 +1,17 @@
 """What the checks ask: each part once, together, and only as far as some check needs it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from cdc.config.settings import PipelineSettings
 from cdc.connect.capture.debezium_properties import OUR_CLASSES
+from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
-from cdc.log.clients.cluster import KafkaFacts, read_cluster
-from cdc.log.names import debezium_heartbeat_topic
+from cdc.log.clients.administration import open_administration, read_version
+from cdc.log.clients.cluster import KafkaFacts, read_cluster, read_operations
+from cdc.log.clients.open_transactions import OpenTransaction, find_open_transactions
+from cdc.log.names import debezium_heartbeat_topic, latest_topic
 from cdc.run.doctor.asking import PartQuestion, SilentPartError
 from cdc.run.doctor.facts.access import Access, find_access
 from cdc.run.doctor.facts.connect import ConnectFacts, WantedConnector, read_connect, read_wanted
@@ -15,8 +19,10 @@ from cdc.run.doctor.facts.machine import MachineFacts, read_machine
 from cdc.run.doctor.facts.search import SearchFacts, read_search
 from cdc.run.doctor.facts.source import SourceFacts, read_source
 from cdc.run.doctor.facts.tables import TableFacts, read_tables
+from cdc.run.doctor.facts.workers import WorkerPython, read_worker_python
 from cdc.run.doctor.providers import Provider, tell_provider
 from cdc.run.pipeline import Pipeline
+from cdc.run.tables.capture_parts import list_topics
 from cdc.run.tables.selection import list_followed
 from cdc.sinks.opensearch.settings import ClusterSettings
 
@@ -51,6 +57,10 @@ class AskedParts:
         self._connect = self._question("connect", "connect.answers", "Kafka Connect", read_connect)
         self._wanted = self._question("wanted", "connect.validates", "Kafka Connect", self._read_wanted, THIRD_SECONDS)
         self._cluster = self._question("cluster", "kafka.answers", "Kafka", self._read_cluster)
+        self._brokers = self._question("brokers", "kafka.answers", "Kafka", self._read_version)
+        self._rights = self._question("rights", "kafka.answers", "Kafka", self._read_rights, SECOND_SECONDS)
+        self._open = self._question("open", "kafka.answers", "Kafka", self._find_open_transactions, SECOND_SECONDS)
+        self._workers = self._question("workers", "spark.workers", "Spark's Python", read_worker_python)
         self._machine = self._question("machine", "machine.answers", "this machine", read_machine)
         self._position = self._question(
             "position", "lake.answers", "the lake", lambda own: own.lake_follower.position()
@@ -91,6 +101,25 @@ class AskedParts:
     def cluster(self) -> KafkaFacts:
         """The Kafka cluster."""
         return self._cluster.get()
+
+    @property
+    def broker_version(self) -> tuple[int, ...]:
+        return self._brokers.get()
+
+    @property
+    def topic_rights(self) -> Mapping[str, frozenset[str]]:
+        """What our principal may do with each topic that is there."""
+        return self._rights.get()
+
+    @property
+    def open_transactions(self) -> Sequence[OpenTransaction]:
+        """Those of the pipeline's topics, the capture's own among them."""
+        return self._open.get()
+
+    @property
+    def worker_python(self) -> WorkerPython | None:
+        """What `spark.python` is on this machine; None where it is not said, or elsewhere."""
+        return self._workers.get()
 
     @property
     def machine(self) -> MachineFacts:
@@ -154,6 +183,25 @@ class AskedParts:
 
     def _read_wanted(self, own: Pipeline) -> WantedConnector:
         return read_wanted(own, self.access, self.names, self.connect.plugins)
+
+    def _topics(self, own: Pipeline) -> Sequence[str]:
+        """The topics that the pipeline has, or is to have."""
+        # those that share a name are told of the tables
+        with suppress(PreconditionError):
+            names = self.names
+            latest = [latest_topic(own.settings.log.prefix, name) for name in names]
+            return [*(topic.name for topic in list_topics(own, names)), *latest]
+        return []
+
+    def _read_version(self, own: Pipeline) -> tuple[int, ...]:
+        with open_administration(own.settings.log, self._seconds) as client:
+            return read_version(client)
+
+    def _read_rights(self, own: Pipeline) -> Mapping[str, frozenset[str]]:
+        return read_operations(own.settings.log, self._topics(own), self._seconds)
+
+    def _find_open_transactions(self, own: Pipeline) -> Sequence[OpenTransaction]:
+        return [*find_open_transactions(own.settings.log, self._topics(own))]
 
     def _read_cluster(self, own: Pipeline) -> KafkaFacts:
         prefix = own.settings.log.prefix

@@ -137,6 +137,6 @@ def list_bootstrap_checks(leave_out: Iterable[str] = ()) -> list[Check]:
     ]
 
 
-def select_checks(categories: Sequence[str]) -> list[Check]:
-    """The checks of these categories; all if there are none."""
-    return [check for check in registered_checks() if not categories or check.category in categories]
+def select_checks(names: Sequence[str]) -> list[Check]:
+    """The checks of these names and categories; all if there are none."""
+    return [check for check in registered_checks() if not names or {check.category, check.name} & {*names}]

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 
+from cdc.columns.netting.changes import Op
 from cdc.columns.netting.ends import Ends, concat_ends
 from cdc.columns.netting.runs import cut_runs, drop_applied
 from cdc.core.errors import TopicLostError
@@ -33,6 +34,7 @@ from cdc.sinks.lake.apply.apply import AppliedBatch
 from cdc.sinks.lake.follower import DeltaFollower
 from cdc.sinks.lake.pace import Pace
 
+BULK: Final = "bulk"
 MOST_RUN_BYTES: Final = 256 * 1024 * 1024
 """A run of more bytes is read by a Spark job, however few its changes are."""
 
@@ -160,7 +162,7 @@ class LakeStream:
                 # belong to no table, and a sweep deletes them
                 read = self._read_tables(run, tables, changes, start)
             position = replace(run.position(self._position, read.next_offsets), beat=beats.digest)
-            progress = BatchProgress(position, changes, _commit_times(run, tables), stages)
+            progress = BatchProgress(position, changes, _commit_times(run, tables), stages, _count_ops(read, changes))
             self._committing = self._commit_thread.submit(self._commit, read, progress)
             # this run reaches the furthest table: from here on no table is ahead of the position
             self._position, self._furthest = position, BEFORE_LOG
@@ -263,3 +265,12 @@ def _commit_times(run: Ends, tables: Sequence[Table]) -> list[int]:
     touching = np.unique(np.concatenate(rows)) if rows else ()
     times: list[int] = run.committed_ms[touching].tolist() if len(touching) else []
     return times
+
+
+def _count_ops(read: ReadRun | ReadLargeRun, changes: int) -> Mapping[str, int]:
+    """The changes of a run by operation; nobody counts those that a Spark job has folded by theirs."""
+    if isinstance(read, ReadLargeRun):
+        return {BULK: changes}
+    ops = [table.changes.op for table in read.batch.changes.values()]
+    counts = np.bincount(np.concatenate(ops), minlength=max(Op) + 1) if ops else ()
+    return {op.name.lower(): int(counts[op]) for op in Op if len(counts) and counts[op]}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 
+from cdc.core.counters import COUNTERS, UPKEEP_SECONDS
 from cdc.core.errors import CdcError
 from cdc.core.lines import WarningLine
 from cdc.core.position import Position
@@ -43,7 +44,9 @@ def _maintain(
             if time.monotonic() - read_at > POSITIONS_SECONDS:
                 read_at, positions = time.monotonic(), read_positions()
             if positions is not None:
+                began = time.monotonic()
                 maintenance.run(positions)
+                COUNTERS.add(UPKEEP_SECONDS, by=time.monotonic() - began)
             problem = None
             # after a round: it holds more memory than anything else in the driver
             if time.monotonic() - released_at > RELEASE_SECONDS:

@@ -106,7 +106,7 @@ class ProcessStreams:
 
     def report(self) -> AbstractContextManager[None]:
         """Tell of the streams in reports, as long as the context lasts."""
-        return report_streams(self._meters, open_reports(self._pipeline))
+        return report_streams(self._meters, open_reports(self._pipeline), self._pipeline.settings.digest)
 
     def resync(self, names: Collection[TableName]) -> ResyncResult:
         """Copy tables beside the streams."""

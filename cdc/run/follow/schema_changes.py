@@ -13,6 +13,7 @@ from cdc.connect.source.catalog import to_table
 from cdc.connect.source.heartbeat import heartbeat_table
 from cdc.connect.source.relation import Shape, parse_shape
 from cdc.connect.source.schema_history import history_table
+from cdc.core.counters import COUNTERS, SCHEMA_CHANGES
 from cdc.core.errors import TableLostError
 from cdc.core.position import Lsn, Offsets
 from cdc.core.schema_change import (
@@ -101,6 +102,7 @@ class SchemaChanges:
         for name, change in changes.items():
             match change:
                 case Widened(table, difference):
+                    COUNTERS.add(SCHEMA_CHANGES, "widened")
                     if self._source.policy(name) is Policy.STOP:
                         reasons[name] = difference
                     elif name in followed:
@@ -109,6 +111,7 @@ class SchemaChanges:
                         # it stopped at a message that the capture may have decoded by this later schema
                         reasons[name] = difference
                 case Altered(difference):
+                    COUNTERS.add(SCHEMA_CHANGES, "altered")
                     reasons[name] = difference
                 case SameShape():
                     pass

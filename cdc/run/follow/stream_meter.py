@@ -3,13 +3,15 @@
 import os
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 
+from cdc.core.counters import COUNTERS
 from cdc.run.background import run_in_background
 from cdc.run.follow.streams import BatchProgress
 from cdc.run.status.stream_report import FRESHNESS_BOUNDS, Reports, StreamReport
@@ -37,6 +39,7 @@ class StreamMeter:
         # seconds and changes alone: a batch of a backlog has thousands of commits
         self._newest: deque[tuple[float, int]] = deque(maxlen=KEPT_BATCHES)
         self._stages: dict[str, float] = {}
+        self._ops = Counter[str]()
 
     def note_batch(self, progress: BatchProgress) -> None:
         """Take in a batch that readers see from now on."""
@@ -52,6 +55,7 @@ class StreamMeter:
             self._fresh_sum += float(fresh.sum())
             self._buckets += within
             self._newest.append((progress.seconds, progress.changes))
+            self._ops.update(progress.ops)
             for stage, seconds in progress.stages.items():
                 self._stages[stage] = self._stages.get(stage, 0.0) + seconds
 
@@ -79,17 +83,24 @@ class StreamMeter:
                 batch_seconds=[round(seconds, 4) for seconds, _ in self._newest],
                 batch_changes=[changes for _, changes in self._newest],
                 stages=dict(self._stages),
+                ops=dict(self._ops),
             )
 
 
 @contextmanager
-def report_streams(meters: Mapping[str, StreamMeter], reports: Reports) -> Iterator[None]:
-    """Write a report of each stream every REPORT_SECONDS, as long as the context lasts; none is left at its end."""
+def report_streams(meters: Mapping[str, StreamMeter], reports: Reports, settings: str = "") -> Iterator[None]:
+    """Write a report of each stream every REPORT_SECONDS, as long as the context lasts; none is left at its end.
+
+    `settings`: the digest of those that the process has begun with. What counts for the whole process is told by the
+    first stream.
+    """
+    first = next(iter(meters), None)
 
     def work(ended: threading.Event) -> None:
         while not ended.wait(REPORT_SECONDS):
             for name, meter in meters.items():
-                reports.write(name, meter.report())
+                counts = COUNTERS.read() if name == first else None
+                reports.write(name, replace(meter.report(), settings=settings, counts=counts))
 
     with run_in_background(work, "reports"):
         yield

@@ -30,13 +30,15 @@ class BatchProgress:
     """One batch of a stream: the position it has reached, and how many changes it had (0 where nobody counts).
 
     `committed_ms`: when its commits, or the last one of each cut, were made in the source, since 1970. `stages`: the
-    seconds that each part of its work took.
+    seconds that each part of its work took. `ops`: the changes by operation, in the lake alone; `bulk` are
+    those of a large run, which Spark folds.
     """
 
     position: Position
     changes: int
     committed_ms: Sequence[int] = ()
     stages: Mapping[str, float] = field(default_factory=dict)
+    ops: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def seconds(self) -> float:

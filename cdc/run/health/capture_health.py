@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
 
 from psycopg import Connection
 
@@ -21,20 +22,34 @@ from cdc.run.pipeline import Pipeline
 Look = Callable[[CaptureObserver, Connection], Standstill | None]
 """How a caller looks whether data moves: `glance` now and then, `look` while it waits, `observe` once and for sure."""
 
+FindState = Callable[[], ConnectorState]
+"""Finds the connector's state; raises CdcError when Kafka Connect does not tell it."""
+
 
 class CaptureHealth:
     """The health of one pipeline's capture, for one caller, who checks again and again.
 
     After a check, either `connector` is its state, or `silent` is why Kafka Connect did not tell it. `is_behind_start`:
-    the caller has just started the connector, so no remedy sends there.
+    the caller has just started the connector, so no remedy sends there. `find_state`: of who has asked Kafka Connect
+    already. `asks_slot`: of a failed connector, whether somebody has moved its slot.
     """
 
-    def __init__(self, pipeline: Pipeline, look: Look = CaptureObserver.look, *, is_behind_start: bool = False) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        look: Look = CaptureObserver.look,
+        *,
+        is_behind_start: bool = False,
+        find_state: FindState | None = None,
+        asks_slot: bool = True,
+    ) -> None:
         self.connector: ConnectorState | None = None
         self.silent: CdcError | None = None
         self._pipeline = pipeline
         self._look = look
         self._is_behind_start = is_behind_start
+        self._find_state = find_state or partial(find_connector, pipeline)
+        self._asks_slot = asks_slot
         self.observer = CaptureObserver(pipeline)
         self._sign: str | None = None
         self._began = 0.0
@@ -55,12 +70,16 @@ class CaptureHealth:
         otherwise = f"see Kafka Connect's log; {PASS_OVER}" if self._is_behind_start else START_ANEW
         return still.to_failing(self.connector, self.silent, patience, otherwise) if still else found
 
-    def check_connector(self, patience: Patience, connection: Connection | None = None) -> Health:
-        """Check the connector alone. A Kafka Connect that does not answer fails: the connector may run all the same."""
+    def check_connector(
+        self, patience: Patience, connection: Connection | None = None, *, explains: bool = True
+    ) -> Health:
+        """Check the connector alone. A Kafka Connect that does not answer fails: the connector may run all the same.
+
+        `explains`: what source and log know of it is asked, too.
+        """
         self.connector = self.silent = None
         try:
-            with self._pipeline.open_connect() as client:
-                self.connector = look_up(client, self._pipeline.settings.connect.connector)
+            self.connector = self._find_state()
         except CdcError as silent:
             self.silent = silent
             return self.judge(silent, patience)
@@ -72,6 +91,8 @@ class CaptureHealth:
             self._sign = None
         if trouble is None or (self.is_idle and not self._has_lasted("idle", patience.idle)):
             return Healthy()
+        if not explains:
+            return Failing(trouble, None, self.is_idle or self._is_final(trouble, patience), str(trouble))
         return self._explain(self.connector, trouble, patience, connection)
 
     def judge(self, error: CdcError, patience: Patience) -> Failing:
@@ -94,7 +115,7 @@ class CaptureHealth:
         with suppress(CdcError), self._open_source(connection) as opened:
             if not isinstance(trouble, PausedError):
                 trouble = find_trouble(opened, self._pipeline.settings.source, state, otherwise) or trouble
-            if state.failure is not None and not isinstance(trouble, HistoryLostError):
+            if self._asks_slot and state.failure is not None and not isinstance(trouble, HistoryLostError):
                 trouble = self._find_moved_slot(opened, trouble) or trouble
             if not self._is_behind_start:
                 newest_at, now = self.observer.newest()[1], read_clock(opened)
@@ -125,3 +146,9 @@ class CaptureHealth:
         if sign != self._sign:
             self._sign, self._began = sign, time.monotonic()
         return time.monotonic() - self._began >= seconds
+
+
+def find_connector(pipeline: Pipeline) -> ConnectorState:
+    """Ask Kafka Connect for the connector's state. Raises CdcError."""
+    with pipeline.open_connect() as client:
+        return look_up(client, pipeline.settings.connect.connector)

@@ -21,6 +21,11 @@ def quiet_seconds(heartbeat_seconds: int) -> float:
     return max(patience.QUIET_BEATS * heartbeat_seconds, patience.LEAST_QUIET_SECONDS)
 
 
+def is_recent(newest_at: float | None, now: float, heartbeat_seconds: int) -> bool:
+    """Is the newest commit in the log as young at `now` as heartbeats keep it?"""
+    return newest_at is not None and now - newest_at < quiet_seconds(heartbeat_seconds)
+
+
 Ends = Mapping[str, Mapping[int, int]]
 """Topic → partition → the offset behind its last record."""
 

@@ -35,7 +35,7 @@ PANELS: Final = (
         "none",
         {
             "committed": "sum(cdc_table_changes_per_minute{$of}) / 60",
-            "lake": _APPLIED,
+            "lake: {{op}}": _APPLIED,
         },
     ),
     Panel("Slot", "bytes", {"kept": "cdc_slot_retained_bytes{$of}", "limit": "cdc_slot_limit_bytes{$of}"}),
@@ -52,6 +52,33 @@ PANELS: Final = (
     Panel("Lake", "none", {"files": "cdc_lake_files{$of}", "small": "cdc_lake_small_files{$of}"}),
     Panel("Views", "s", {"{{view}}": "cdc_view_lag_seconds{$of}"}),
     Panel("Since the last verification", "s", {"{{follower}}": "time() - cdc_verify_timestamp_seconds{$of}"}, "stat"),
+    Panel("Log", "bytes", {"{{topic_kind}}": "cdc_log_bytes{$of}"}),
+    Panel(
+        "Until retention takes what the lake lacks", "s", {"left": "cdc_log_retention_headroom_seconds{$of}"}, "stat"
+    ),
+    Panel("Free on disk", "bytes", {"{{place}}": "cdc_disk_free_bytes{$of}"}),
+    Panel(
+        "Search, operations a second",
+        "none",
+        {kind: f"rate(cdc_search_{kind}_total{{$of}}[5m])" for kind in ("rejected", "stale", "failed")},
+    ),
+    Panel(
+        "What happened in an hour",
+        "none",
+        {
+            "schema {{kind}}": "increase(cdc_schema_changes_total{$of}[1h])",
+            "commit conflicts": "increase(cdc_commit_conflicts_total{$of}[1h])",
+            "connector restarts": "increase(cdc_connector_restarts_total{$of}[1h])",
+        },
+    ),
+    Panel(
+        "Upkeep, and views' rows computed anew",
+        "none",
+        {
+            "share of time": "rate(cdc_upkeep_seconds_total{$of}[10m])",
+            "{{view}} rows a second": "rate(cdc_view_recomputed_groups_total{$of}[5m])",
+        },
+    ),
     Panel("Retries", "none", {"{{follower}}": "rate(cdc_follower_retries_total{$of}[5m])"}),
 )
 

@@ -5,12 +5,35 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from cdc.core.counters import (
+    COMMIT_CONFLICTS,
+    FAILED,
+    GROUPS,
+    REJECTED,
+    SCHEMA_CHANGES,
+    SEARCH,
+    STALE,
+    UPKEEP_SECONDS,
+)
 from cdc.run.metrics.catalog import PREFIX
 from cdc.run.status.document import Document
 from cdc.run.status.judging.rates import percentile
 from cdc.run.status.stream_report import StreamReport
 from cdc.run.status.things import Level, Slot, State, TableStatus
 
+COUNTED: Final = {
+    COMMIT_CONFLICTS: ("commit_conflicts_total", False),
+    SCHEMA_CHANGES: ("schema_changes_total", True),
+    UPKEEP_SECONDS: ("upkeep_seconds_total", False),
+    GROUPS: ("view_recomputed_groups_total", True),
+}
+"""By the name of a count: its metric, and whether its label is the metric's."""
+ZEROS: Final = (
+    (COMMIT_CONFLICTS, ""),
+    (UPKEEP_SECONDS, ""),
+    *((SCHEMA_CHANGES, kind) for kind in ("widened", "altered")),
+    *((SEARCH, kind) for kind in (REJECTED, STALE, FAILED)),
+)
 NO_ANSWER: Final = (State.SILENT, State.UNKNOWN)
 
 
@@ -59,6 +82,10 @@ def _list_parts(document: Document) -> Iterator[_Found]:
         yield "up", part.state not in NO_ANSWER, (name,)
         yield "part_state", 1, (name, part.state.value)
     yield "heartbeat_age_seconds", document.log_age_seconds, ()
+    for kind, size in document.log_bytes.items():
+        yield "log_bytes", size, (kind,)
+    for place, free in document.disk_free_bytes.items():
+        yield "disk_free_bytes", free, (place,)
 
 
 def _list_followers(document: Document) -> Iterator[_Found]:
@@ -67,6 +94,7 @@ def _list_followers(document: Document) -> Iterator[_Found]:
         yield "follower_lag_seconds", follower.behind_seconds, (name,)
         yield "follower_lag_changes", follower.changes_waiting, (name,)
         yield "follower_lag_bytes", follower.bytes_waiting, (name,)
+        yield "log_retention_headroom_seconds", follower.headroom_seconds, (name,)
 
 
 def _list_slot(slot: Slot) -> Iterator[_Found]:
@@ -81,6 +109,7 @@ def _list_slot(slot: Slot) -> Iterator[_Found]:
     yield "slot_xmin_age_transactions", slot.xmin_age_transactions, ()
     yield "slot_exhaustion_seconds", slot.full_in_seconds, ()
     yield "slot_spilled_bytes_total", slot.spilled_bytes, ()
+    yield "connector_restarts_total", slot.restarts, ()
 
 
 def _list_table(name: str, table: TableStatus) -> Iterator[_Found]:
@@ -112,17 +141,19 @@ def _list_rest(document: Document) -> Iterator[_Found]:
     for name, view in document.views.items():
         yield "view_state", 1, (name, view.state.value)
         yield "view_lag_seconds", view.shows_seconds, (name,)
+        yield "view_late_events", view.late, (name,)
     for name, verified in document.verifications.items():
         yield "verify_timestamp_seconds", verified.at.timestamp(), (name,)
         yield "verify_differences", verified.differences, (name,)
 
 
 def list_stream_samples(reports: Mapping[str, StreamReport]) -> Iterator[MetricSample]:
-    """The samples of what the streams report of themselves, by follower."""
+    """The samples of what the streams report of themselves, by follower, and of their processes."""
+    yield from _list_counts(reports)
     for follower, report in reports.items():
         own = (follower,)
-        if report.changes:
-            yield MetricSample(f"{PREFIX}follower_changes_total", float(report.changes), own)
+        for op, number in report.ops.items():
+            yield MetricSample(f"{PREFIX}follower_changes_total", float(number), (follower, op))
         yield MetricSample(f"{PREFIX}follower_batches_total", float(report.batches), own)
         yield MetricSample(f"{PREFIX}follower_retries_total", float(report.retries), own)
         for stage, seconds in report.stages.items():
@@ -133,3 +164,17 @@ def list_stream_samples(reports: Mapping[str, StreamReport]) -> Iterator[MetricS
         ):
             if (median := percentile(values, 50)) is not None:
                 yield MetricSample(f"{PREFIX}{name}", median, own)
+
+
+def _list_counts(reports: Mapping[str, StreamReport]) -> Iterator[MetricSample]:
+    """The sums over the processes that follow, each of which tells of itself once."""
+    totals = Counter[tuple[str, str]]()
+    told = [report.counts for report in reports.values() if report.counts is not None]
+    # what has not happened yet is 0: a counter that appears with its first event shows no rise
+    totals.update(dict.fromkeys(ZEROS if told else (), 0))
+    for counts in told:
+        for name, by_label in counts.items():
+            totals.update({(name, label): value for label, value in by_label.items()})
+    for (name, label), value in totals.items():
+        metric, is_labelled = COUNTED[name] if name != SEARCH else (f"search_{label}_total", False)
+        yield MetricSample(PREFIX + metric, float(value), (label,) if is_labelled else ())

@@ -117,7 +117,8 @@ class StatusStep(StatusValue, frozen=True, kw_only=True):
 class Document(StatusValue, frozen=True, kw_only=True):
     """The status document. `seq` grows by one a look; `took_ms`: how long it looked.
 
-    `log_age_seconds`: since the newest commit in the log, heartbeats included. `notes`: what is as it has to be, and
+    `log_age_seconds`: since the newest commit in the log, heartbeats included; `log_bytes`: of its topics by kind, with
+    all replicas. `disk_free_bytes`: where this machine keeps lake and state. `notes`: what is as it has to be, and
     worth knowing.
     """
 
@@ -137,6 +138,8 @@ class Document(StatusValue, frozen=True, kw_only=True):
     letters: Mapping[str, Letters] = {}
     verifications: Mapping[str, Verification] = {}
     log_age_seconds: float | None = None
+    log_bytes: Mapping[str, int] = {}
+    disk_free_bytes: Mapping[str, int] = {}
     lake_files: FileCounts | None = None
     lake_writes: Writes | None = None
     events: Sequence[StatusEvent] = ()

@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from cdc.local.state.files import write
 from cdc.progress import Advance
 from cdc.run.pipeline import Pipeline
 from cdc.run.status.things import Verification
@@ -27,6 +28,8 @@ FRESHNESS_BOUNDS: Final = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0,
 """Seconds: the bounds of the histogram of freshness."""
 COPIES: Final = ".copies"
 VERIFICATIONS: Final = ".verifications"
+READABLE: Final = 0o644
+"""Whoever shows the state may be another user."""
 
 
 class StreamReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -34,7 +37,8 @@ class StreamReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     `freshness`: seconds from a commit in the source until the follower had it, of the last minutes; `buckets`: how
     many of all `commits` were as fresh as each of FRESHNESS_BOUNDS. `batch_seconds`, `batch_changes`: of the newest
-    batches; `stages`: seconds of all batches.
+    batches; `stages`: seconds of all batches. `ops`: changes by operation. `counts`: of the whole process, by name and
+    label, in one stream's report alone. `settings`: the digest of those that it runs with.
     """
 
     at: float
@@ -50,6 +54,9 @@ class StreamReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     batch_seconds: Sequence[float] = ()
     batch_changes: Sequence[int] = ()
     stages: Mapping[str, float] = {}
+    ops: Mapping[str, int] = {}
+    counts: Mapping[str, Mapping[str, float]] | None = None
+    settings: str = ""
 
 
 class CopyReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -73,9 +80,7 @@ class Reports:
         path = self.folder / f"{name}.json"
         with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
-            fresh = path.with_suffix(".new")
-            fresh.write_bytes(msgspec.json.encode(report))
-            fresh.replace(path)
+            write(path, msgspec.json.encode(report).decode(), READABLE)
 
     def remove(self, name: str) -> None:
         with suppress(OSError):
@@ -96,10 +101,14 @@ class Reports:
 
     def read_verifications(self) -> Mapping[str, Verification]:
         """The newest verification of each follower."""
-        return self.read(VERIFICATIONS, dict[str, Verification]) or {}
+        names = [path.stem for path in (self.folder / VERIFICATIONS).glob("[!.]*.json")]
+        found = {name: self.read(f"{VERIFICATIONS}/{name}", Verification) for name in sorted(names)}
+        return {name: result for name, result in found.items() if result}
 
     def add_verifications(self, found: Mapping[str, Verification]) -> None:
-        self.write(VERIFICATIONS, {**self.read_verifications(), **found})
+        """Keep these results, each in the place of the follower's last: several processes may compare at once."""
+        for name, result in found.items():
+            self.write(f"{VERIFICATIONS}/{name}", result)
 
 
 def open_reports(pipeline: Pipeline) -> Reports:

@@ -100,6 +100,8 @@ class Slot(StatusValue, frozen=True, kw_only=True):
     unconfirmed_bytes: int | None = None
     inactive_seconds: float | None = None
     xmin_age_transactions: int | None = None
+    restarts: int = 0
+    """New sessions of the connector's task that this watch has seen on it."""
 
 
 class BatchTimes(StatusValue, frozen=True, kw_only=True):
@@ -114,7 +116,8 @@ class FollowerStatus(StatusValue, frozen=True, kw_only=True):
     """A follower. `behind_seconds`: since the oldest commit that it lacks; 0 where it lacks none.
 
     `trend`: catching up, falling behind, or not catching up. `kept_goal_ratio` and percentiles are of 24 h or less;
-    `day` has the median of each hour. `holds`: how many tables.
+    `day` has the median of each hour. `holds`: how many tables. `headroom_seconds`: of the lake, until the log deletes
+    what it lacks.
     """
 
     order: int
@@ -133,6 +136,7 @@ class FollowerStatus(StatusValue, frozen=True, kw_only=True):
     end_offset: int | None = None
     trend: str | None = None
     caught_up_in_seconds: float | None = None
+    headroom_seconds: float | None = None
     hop_seconds: float | None = None
     p50_seconds: float | None = None
     p99_seconds: float | None = None
@@ -185,7 +189,10 @@ class TableStatus(StatusValue, frozen=True, kw_only=True):
 
 
 class View(StatusValue, frozen=True, kw_only=True):
-    """A view. `shows_seconds`: from a commit to the cut that shows it. `how`: by keys, or as a whole."""
+    """A view. `shows_seconds`: from a commit to the cut that shows it. `how`: by keys, or as a whole.
+
+    `groups_per_minute`: rows that are computed anew; `late`: versions that came after their window had closed.
+    """
 
     order: int
     state: State
@@ -196,7 +203,6 @@ class View(StatusValue, frozen=True, kw_only=True):
     why: str | None = None
     shows_seconds: float | None = None
     how: str | None = None
-    engine: str | None = None
     groups_per_minute: float | None = None
     late: int | None = None
     tables: Sequence[str] = ()
@@ -225,9 +231,6 @@ class Verification(StatusValue, frozen=True, kw_only=True):
     verdict: str
     lsn: str | None = None
     seconds: float | None = None
-    every_seconds: float | None = None
-    due: datetime | None = None
-    late: bool = False
     tables: int = 0
     of: int = 0
     rows: int | None = None

@@ -9,16 +9,16 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Self
 
 from msgspec.structs import replace
 
 from cdc.core.containment import LOG
 from cdc.core.waiting import Deadline
-from cdc.run.health.capture_health import Look
-from cdc.run.health.observation import CaptureObserver
 from cdc.run.pipeline import Pipeline
-from cdc.run.status.asking.all_questions import EVERY_SECONDS, Paces, Questions
+from cdc.run.status.asking.all_questions import Questions
+from cdc.run.status.asking.paces import EVERY_SECONDS, Paces
 from cdc.run.status.document import Document
 from cdc.run.status.judging.composition import Composition
 from cdc.run.status.judging.events import add_events
@@ -32,8 +32,8 @@ from cdc.views.statement.final_windows import list_read_tables
 class StatusWatch:
     """The status of one pipeline, kept up by one thread from `start` to `stop`.
 
-    `previous`: the last document of an earlier process, of which times since when are kept. Any thread may ask for the
-    document, wait for a newer one, or be told of each.
+    `previous`: the last document of an earlier process, of which times since when are kept. `file`: the configuration,
+    to say whether it equals what runs. Any thread may ask for the document, wait for a newer one, or be told of each.
     """
 
     def __init__(
@@ -42,13 +42,11 @@ class StatusWatch:
         every_seconds: float = EVERY_SECONDS,
         paces: Paces | None = None,
         previous: Document | None = None,
-        look: Look = CaptureObserver.glance,
-        *,
-        exact: bool = False,
+        file: Path | None = None,
     ) -> None:
         self._pipeline = pipeline
         self._every = every_seconds
-        self._questions = Questions(pipeline, paces or Paces.of(pipeline, every_seconds), look, exact=exact)
+        self._questions = Questions(pipeline, paces or Paces.of(pipeline, every_seconds), file)
         self._past = Past()
         self._reads = {
             str(view.name): frozenset(map(str, list_read_tables(view))) for view in pipeline.settings.view_definitions
@@ -145,13 +143,13 @@ class StatusWatch:
         return replace(made, events=add_events(made, before), series=add_points(made, before))
 
 
-def look_once(pipeline: Pipeline, *, exact: bool = False) -> Document:
+def look_once(pipeline: Pipeline, file: Path | None = None, *, exact: bool = False) -> Document:
     """One look at everything, for a verb: counts rows, too, with `exact` also where that takes long.
 
     If the newest commit in the log is older than heartbeats take, it writes one, and looks for some seconds whether it
     arrives. What does not answer is a problem of the document, and ends nothing.
     """
-    watch = StatusWatch(pipeline, paces=Paces.of_one_look(), look=CaptureObserver.observe, exact=exact)
+    watch = StatusWatch(pipeline, paces=Paces.of_one_look(exact=exact), file=file)
     try:
         return watch.look_once()
     finally:

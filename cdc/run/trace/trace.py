@@ -7,14 +7,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.columns.rows.documents import documents, key_documents
-from cdc.config.settings import VIEWS
 from cdc.core.errors import CdcError, ConfigurationError
 from cdc.core.table import Table, TableName
-from cdc.run.kept_views import describe_views, find_views_over
 from cdc.run.pipeline import Pipeline
 from cdc.run.trace.log_row import find_in_latest, find_in_log
 from cdc.run.trace.sighting import PlaceSighting, Row, RowTrace
 from cdc.run.trace.source_row import SourceSighting, read_source_row
+from cdc.run.trace.view_row import find_in_views
 from cdc.sinks.lake.delta.log import DeltaLog
 from cdc.sinks.lake.delta.scan import Share, live_rows
 from cdc.sinks.lake.layout import open_table
@@ -70,7 +69,7 @@ class _Tracing:
         for name, settings in self._pipeline.settings.followers.items():
             looks.append((name, self._choose_look(name, settings)))
         found = [_look(name, look) for name, look in looks]
-        return [*found, *self._in_views()]
+        return [*found, *find_in_views(self._pipeline, self._table, self._source.row)]
 
     def _choose_look(self, name: str, settings: object) -> Callable[[], PlaceSighting]:
         if name == self._pipeline.lake_name:
@@ -114,16 +113,6 @@ class _Tracing:
         prefix = settings.prefix or self._pipeline.name
         row = read_document(settings, prefix, self._table.name, identity)
         return PlaceSighting(name, row is not None, position.lsn if position else None, row=row)
-
-    def _in_views(self) -> list[PlaceSighting]:
-        if not self._pipeline.settings.views:
-            return []
-        over = find_views_over(self._pipeline, [self._table.name])
-        return [
-            PlaceSighting(f"{VIEWS} {view.name}", None, view.lsn, note=f"{view.state}; its rows may be made of many")
-            for view in describe_views(self._pipeline)
-            if view.name in over
-        ]
 
 
 def _look(place: str, look: Callable[[], PlaceSighting]) -> PlaceSighting:

@@ -9,6 +9,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from cdc.core.counters import COUNTERS, GROUPS
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 from cdc.sinks.lake import layout
@@ -146,6 +147,7 @@ class Upkeep:
 
     def _write(self, table: LakeTable, changes: ViewChanges, cut: Cut) -> None:
         if changes:
+            COUNTERS.add(GROUPS, str(table.table.name), len(changes))
             version, written = write_changes(table.writer, changes, self._store.lake.app_id, cut.position.end_offset)
             self._recent.put(table.id, version, written)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Self
 
+from cdc.core.counters import COMMIT_CONFLICTS, COUNTERS
 from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.sinks.lake.delta.actions import (
     Action,
@@ -144,6 +145,7 @@ class DeltaLog:
         # never continue a log that somebody removed or put back: versions would be missing below ours
         before = _name(version - 1) if version else None
         if not self.storage.put_if_absent(_name(version), content, before, self._expected_content()):
+            COUNTERS.add(COMMIT_CONFLICTS)
             raise ConflictError(f"version {version}")
         self.commit_bytes = len(content)
         # our own commit changes the snapshot as if it were read

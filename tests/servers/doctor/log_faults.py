@@ -1,10 +1,13 @@
 """Faults of Kafka, Kafka Connect and the connector."""
 
+from confluent_kafka import Producer
+
 from cdc.connect.capture import connector
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.core.table import TableName
 from cdc.log.clients.topics import Admin, Topic
 from cdc.log.names import change_topic
+from cdc.run.doctor.checks import kafka
 from tests.servers.doctor.site import Planted, Site, Step, put_back, with_setting
 from tests.servers.doctor.source_faults import bootstrap_anew, forget_all, remember
 from tests.support.parts.ports import free_port
@@ -12,6 +15,11 @@ from tests.support.waiting import until
 
 RIVAL = "doctor-rival"
 BOOTSTRAP = "`cdc bootstrap` sets it anew"
+
+
+PRODUCERS: dict[str, Producer] = {}
+"""Those that have a transaction open, by its id."""
+HANGING = kafka.HANGING_SECONDS
 
 
 def topic_of(site: Site) -> str:
@@ -26,6 +34,26 @@ def configure(name: str, value: str) -> Step:
             admin.configure([Topic(topic_of(site), 1, config={name: value})])
 
     return step
+
+
+def leave_open(site: Site) -> None:
+    """A producer has written, and neither commits nor aborts; a second of that is long here."""
+    id = f"doctor-{site.settings.pipeline.name}"
+    producer = PRODUCERS[id] = Producer({"bootstrap.servers": site.settings.log.bootstrap, "transactional.id": id})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(topic_of(site), b"left open")
+    producer.flush()
+    kafka.HANGING_SECONDS = 1.0  # type: ignore[misc]
+    until(lambda: bool(site.find("kafka.hanging")), "it is open for a second")
+
+
+def abort(site: Site) -> None:
+    PRODUCERS.pop(f"doctor-{site.settings.pipeline.name}").abort_transaction()
+
+
+def forget_patience(_: Site) -> None:
+    kafka.HANGING_SECONDS = HANGING  # type: ignore[misc]
 
 
 def delete_topic(site: Site) -> None:
@@ -93,6 +121,7 @@ LOG = (
         "kafka.topic_config", configure("cleanup.policy", "compact"), "`cdc bootstrap` sets it anew", bootstrap_anew
     ),
     Planted("kafka.topic_config", configure("retention.ms", "1000000"), "`cdc bootstrap` sets it anew", bootstrap_anew),
+    Planted("kafka.hanging", leave_open, "kafka-transactions.sh abort", abort, after=forget_patience),
     Planted("kafka.min_insync", configure("min.insync.replicas", "2"), "`cdc bootstrap` sets it anew", bootstrap_anew),
     Planted(
         "kafka.retention_bytes",

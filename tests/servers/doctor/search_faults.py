@@ -103,6 +103,13 @@ SEARCH = (
         drop_foreign,
         after=sql_of("DROP TABLE other"),
     ),
+    Planted(
+        "search.fields",
+        set_to("mapping.total_fields.limit", 1),
+        '{"index.mapping.total_fields.limit": 4}',
+        set_to("mapping.total_fields.limit", 4),
+        after=set_to("mapping.total_fields.limit", layout.MOST_FIELDS),
+    ),
     # the last: its remedy takes the index away
     Planted(
         "search.mapping",

@@ -197,7 +197,8 @@ def test_requests_without_a_follow(pipeline: Pipeline, capsys: pytest.CaptureFix
 def test_a_paused_capture(pipeline: Pipeline, spark: SparkSession) -> None:
     opened, name = pipeline.opened(), pipeline.settings.connect.connector
     question = control.ask(opened, PAUSE, CAPTURE)
-    assert "max_slot_wal_keep_size" in question.costs
+    # with a limit, when it is reached; without one, how fast the slot grows
+    assert any(each in question.costs for each in (" an hour: max_slot_wal_keep_size", "max_slot_wal_keep_size), in "))
     assert question.refused is None
     assert act(pipeline, PAUSE, CAPTURE) == f"connector {name} is PAUSED, its task is PAUSED"
     check_told(pipeline, "the capture is paused since ", CAPTURE)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -63,23 +64,47 @@ def test_a_source_is_as_it_was(
     # without a terminal nobody can be asked
     assert main(["--config", str(pipeline.config), "teardown"]) == RefusedError.exit_code
     assert read_catalog(pipeline) - before == made
-    tear_down_without_kafka(pipeline, monkeypatch)
-    said = capsys.readouterr().err
-    assert f"removed slot {pipeline.settings.source.slot}" in said
-    assert f"not known: topics {pipeline.settings.log.prefix}.*: " in said
-    assert "error: schema cdc is kept until the rest is gone → run `cdc teardown` again" in said
+    check_without_parts(pipeline, monkeypatch, capsys)
     assert tear_down(pipeline) == 0
     assert read_catalog(pipeline) == before
     check_data(pipeline, capsys)
 
 
-def tear_down_without_kafka(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+def check_without_parts(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What can be removed is removed, what cannot is named, and the same command again goes on from there."""
+    s = pipeline.settings
+    in_source = f"slot {s.source.slot}, publication {s.source.publication} and schema {s.source.heartbeat_schema}"
+    monkeypatch.setattr("cdc.connect.source.slot.DROP_SECONDS", 0.5)
+    said = tear_down_without(pipeline, monkeypatch, capsys, f":{urlsplit(s.connect.url).port}", ":1")
+    assert f"not known: connector {s.connect.connector}: Kafka Connect " in said
+    assert f"error: slot {s.source.slot} is left: slot {s.source.slot} cannot be dropped" in said
+    assert f"removed publication {s.source.publication}" in said
+    said = tear_down_without(pipeline, monkeypatch, capsys, f"port: {s.source.port}", "port: 1")
+    assert f"removed connector {s.connect.connector}" in said
+    assert f"not known: {in_source}: Postgres " in said
+    said = tear_down_without(pipeline, monkeypatch, capsys, s.log.bootstrap, "127.0.0.1:1")
+    assert f"removed slot {s.source.slot}" in said
+    assert f"not known: topics {s.log.prefix}.*: " in said
+    assert "error: schema cdc is kept until the rest is gone → run `cdc teardown` again" in said
+
+
+def tear_down_without(
+    pipeline: Pipeline,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    address: str,
+    nowhere: str,
+) -> str:
+    """What is said while the part at an address is not there."""
     as_it_was = pipeline.config.read_text()
-    pipeline.configure(pipeline.settings.log.bootstrap, "127.0.0.1:1")
+    pipeline.configure(address, nowhere)
     with monkeypatch.context() as patched:
         expect_no_kafka(patched)
         assert tear_down(pipeline) == IncompleteError.exit_code
     pipeline.config.write_text(as_it_was)
+    return capsys.readouterr().err
 
 
 def check_data(pipeline: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from cdc.core.errors import IncompleteError, RefusedError
 from cdc.core.table import TableName
 from cdc.run.kept_views import describe_views, explain_view, rebuild_view
+from cdc.run.trace.trace import trace_row
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, problems, verify
 from tests.support.pages import read_example
 from tests.support.parts.pipelines import MakePipeline, Pipeline
@@ -34,7 +35,7 @@ VIEWS = f"""{read_example("cdc/views/README.md", until="followers:")}  shop.deta
       WHERE rank <= 10
 
 """
-CARD = TableName("shop", "card")
+CARD, CUSTOMERS = TableName("shop", "card"), TableName("public", "customers")
 
 
 def make_shop(make_pipeline: MakePipeline) -> Pipeline:
@@ -71,6 +72,22 @@ def test_views_are_kept_up_in_every_follower(make_pipeline: MakePipeline, spark:
     assert not problems(pipeline)
     assert {view.state for view in describe_views(pipeline.opened())} == {"kept up"}
     assert all(not use.way.startswith("computes") for use in explain_view(pipeline.opened(), "shop.card").uses)
+    check_traced(pipeline)
+
+
+def check_traced(pipeline: Pipeline) -> None:
+    """A row is found in the views by its own columns; what is found by way of other tables nobody knows."""
+    found = {each.place: each for each in trace_row(pipeline.opened(), CUSTOMERS, ["5"], 1000).sightings}
+    source = found["source"]
+    for view in ("shop.card", "shop.details"):
+        sighting = found[f"views {view}"]
+        assert (sighting.describe(source), sighting.lsn, sighting.at is None) == (
+            "as in the source",
+            found["lake"].lsn,
+            False,
+        )
+    assert found["views shop.big"].has_row is None
+    assert "found by other tables" in found["views shop.big"].note
 
 
 def test_a_rebuilt_view_is_filled_anew_everywhere_beside_the_others(

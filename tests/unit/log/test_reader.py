@@ -27,6 +27,9 @@ class MemoryMessage:
     def value(self) -> bytes:
         return b"value"
 
+    def timestamp(self) -> tuple[int, int]:
+        return 1, 0
+
 
 class MemoryPartitions:
     """Partitions whose polls give these results, one after the other. `assigned`: what its consumer asks for."""

@@ -51,7 +51,7 @@ SAID = {
         "#followers": ["behind catching up", "186,620 changes", "14 min", "nothing to do"],
         "#tables": ["stopped public.invoices", "about 43 %, 80 min left", "3 keys held (7 messages)"],
         "#letters": ["7 messages not applied; they hold 3 keys", "payload is not JSON"],
-        "#verification": ["equal, long ago", "was due 7 h 9 min ago", "next in 17 h 51 min"],
+        "#verification": ["lake equal 316.5 M rows", "8 of 8 tables"],
         "#timeline": ["Sat 14 Mar", "02:31 public.invoices stopped", "Fri 13 Mar"],
         "#nav": ["Now 5", "Tables 1 12", "Dead letters 7"],
     },

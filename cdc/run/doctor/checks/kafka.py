@@ -6,12 +6,18 @@ from typing import Final
 from cdc.connect.capture import topics
 from cdc.core.errors import CdcError, PreconditionError
 from cdc.log.clients.topics import Topic
+from cdc.log.names import LATEST, kind_of_topic
 from cdc.log.settings import FRAME_BYTES
 from cdc.run.doctor.check import Fault, Severity, check
 from cdc.run.doctor.checks.source import is_local
 from cdc.run.doctor.parts import AskedParts
+from cdc.run.health.result import format_duration
 from cdc.run.tables.capture_parts import list_topics
 
+HANGING_SECONDS: Final = 900.0
+"""`transaction.max.timeout.ms` of brokers: one that is older was not aborted by its coordinator."""
+_OLDEST: Final = (2, 5)
+_READING, _WRITING = frozenset({"READ", "DESCRIBE", "DESCRIBE_CONFIGS"}), frozenset({"WRITE"})
 _MEND: Final = "`cdc bootstrap` sets it anew"
 
 
@@ -61,6 +67,39 @@ def find_single_copies(parts: AskedParts) -> Iterator[Fault]:
     """A cluster of several brokers keeps more than one replica."""
     if parts.cluster.brokers > 1 and parts.settings.log.replication_factor == 1:
         yield Fault("log.replication_factor", "each change is on one broker only", "set log.replication_factor to 3")
+
+
+@check("kafka.version", Severity.ERROR, "it cannot fence the transactions of an older task (KIP-447)")
+def find_old_brokers(parts: AskedParts) -> Iterator[Fault]:
+    """The brokers are of version 2.5 or newer."""
+    if parts.broker_version < _OLDEST:
+        found, oldest = (".".join(map(str, version)) for version in (parts.broker_version, _OLDEST))
+        yield Fault("brokers", f"the brokers are of version {found}", f"upgrade them to {oldest} or newer")
+
+
+@check("kafka.acls", Severity.ERROR, "the follower that reads or writes it ends with an error", at_bootstrap=False)
+def find_missing_rights(parts: AskedParts) -> Iterator[Fault]:
+    """Our principal may read each topic of the pipeline, and write those of latest logs."""
+    log = parts.settings.log
+    user = f"User:{log.username}" if log.username else "the principal of our client"
+    for name, allowed in parts.topic_rights.items():
+        needed = _READING | (_WRITING if kind_of_topic(log.prefix, name) == LATEST else frozenset())
+        if lacking := sorted(needed - allowed):
+            operations = " ".join(f"--operation {each}" for each in lacking)
+            remedy = f"kafka-acls.sh --add --allow-principal User:{log.username or '…'} {operations} --topic {name}"
+            yield Fault(name, f"{user} lacks {', '.join(lacking)} on topic {name}", remedy)
+
+
+@check("kafka.hanging", Severity.WARNING, "who reads committed records waits there until it is aborted")
+def find_hanging(parts: AskedParts) -> Iterator[Fault]:
+    """No transaction in our topics is open for a quarter of an hour, which brokers allow at most."""
+    for found in parts.open_transactions:
+        if found.seconds >= HANGING_SECONDS:
+            place = f"{found.topic}[{found.partition}]@{found.offset}"
+            age = format_duration(found.seconds)
+            abort = f"kafka-transactions.sh abort --topic {found.topic} --partition {found.partition}"
+            what = f"a transaction that began at {place} is open for {age}"
+            yield Fault(place, what, f"end its producer, or {abort} --start-offset {found.offset}")
 
 
 @check("kafka.ours", Severity.ERROR, "followers would read what somebody else has written")

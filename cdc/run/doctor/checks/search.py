@@ -107,6 +107,22 @@ def find_small_requests(parts: AskedParts) -> Iterator[Fault]:
             yield Fault(name, what, "lower bulk_bytes, or raise http.max_content_length")
 
 
+@check("search.fields", Severity.ERROR, "the cluster refuses the mapping, and the table stops", at_bootstrap=False)
+def find_too_many_fields(parts: AskedParts) -> Iterator[Fault]:
+    """An index takes as many fields as its table has columns, with what is in them."""
+    limits = {(name, note.table.name): (index, state) for name, index, state, note, _ in _indexes(parts)}
+    for name in parts.clusters:
+        for table in parts.tables.tables:
+            index, state = limits.get((name, table.name), (str(table.name), None))
+            most = int(state.settings.get("mapping", {}).get("total_fields", {}).get("limit", 1000)) if state else 0
+            most = most or layout.MOST_FIELDS
+            needed = layout.count_fields(table) if parts.settings.holds_table(name, table) else 0
+            if needed > most:
+                raised = _put(index, f'{{"index.mapping.total_fields.limit": {2 * needed}}}')
+                remedy = raised if state else f"name {table.name} under leave_out of follower {name}"
+                yield Fault(index, f"{table.name} needs {needed:,} fields in {name}, and {most:,} are the most", remedy)
+
+
 @check("search.ours", Severity.ERROR, "the follower would write into what belongs to somebody else", at_bootstrap=False)
 def find_foreign(parts: AskedParts) -> Iterator[Fault]:
     """An index or alias of a table's name is this follower's."""

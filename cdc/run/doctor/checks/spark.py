@@ -1,5 +1,6 @@
 """Spark, which copies tables and takes in what is too large for one process."""
 
+import sys
 from collections.abc import Iterator
 from typing import Final
 
@@ -29,6 +30,23 @@ def find_mismatch(parts: AskedParts) -> Iterator[Fault]:
         if (found := parts.machine.packages.get(package)) != version:
             what = f"{package} is {found or 'not installed'}, and its jars are for {version}"
             yield Fault(package, what, f"pip install {package}=={version}")
+
+
+@check("spark.workers", Severity.ERROR, "tasks end with an error of imports, or of pickles", at_bootstrap=False)
+def find_other_python(parts: AskedParts) -> Iterator[Fault]:
+    """`spark.python` is of our version, and has what our tasks import."""
+    found = parts.worker_python
+    if found is None:
+        return
+    ours = sys.version_info[:2]
+    if found.version != ours:
+        told, wanted = (".".join(map(str, version)) for version in (found.version, ours))
+        what = f"spark.python {found.path} is a Python {told}, and ours is {wanted}"
+        yield Fault("spark.python", what, f"name a Python {wanted}, or leave spark.python out")
+    elif found.lacking:
+        names = ", ".join(found.lacking)
+        remedy = f"{found.path} -m pip install {' '.join(found.lacking)}"
+        yield Fault("spark.python", f"spark.python {found.path} lacks {names}", remedy)
 
 
 @check("spark.jars", Severity.NOTE, "they are fetched when Spark starts next, which takes the network and its time")

@@ -1,21 +1,38 @@
 """All questions of a look, each with its lane, pace and limit, and in which order they are asked."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Self
+from pathlib import Path
+from typing import Any, Final, TypeVar
 
+from psycopg import Connection
+
+from cdc.connect.capture.connector_state import ConnectorState
+from cdc.core.errors import UnreachableError
 from cdc.core.position import Position
 from cdc.core.table import TableName
 from cdc.core.waiting import Deadline
-from cdc.run.health.capture_health import Look
-from cdc.run.health.standstill import quiet_seconds
+from cdc.log.clients.knock import check_reachable
+from cdc.run.health.capture_health import find_connector
+from cdc.run.health.observation import CaptureObserver
+from cdc.run.health.standstill import Standstill, is_recent
 from cdc.run.lease import COPIES
 from cdc.run.pipeline import Pipeline
-from cdc.run.status.asking.facts import SOURCE, CaptureLook, Facts, LogLook, RowCounts, SourceChecks
+from cdc.run.status.asking.facts import (
+    SOURCE,
+    CaptureLook,
+    Facts,
+    FollowerLook,
+    LogLook,
+    RowCounts,
+    SourceChecks,
+)
+from cdc.run.status.asking.file_question import FileQuestion
 from cdc.run.status.asking.lake_questions import FedQuestions, LakeQuestions, look_at_streams, look_at_views
-from cdc.run.status.asking.log_questions import CaptureQuestion, LogWindow
-from cdc.run.status.asking.questions import ALWAYS, AnyQuestion, Lane, PacedQuestion, hold_seconds
+from cdc.run.status.asking.log_questions import CaptureQuestion, LogWindow, read_log_bytes
+from cdc.run.status.asking.paces import Paces
+from cdc.run.status.asking.questions import ALWAYS, AnyQuestion, Lane, LastAnswer, PacedQuestion, hold_seconds
 from cdc.run.status.asking.source_questions import (
     STATEMENT_SECONDS,
     KeptSession,
@@ -25,80 +42,51 @@ from cdc.run.status.asking.source_questions import (
     count_rows,
 )
 from cdc.run.status.stream_report import open_reports
+from cdc.sinks.registry import is_kept_in_log
+
+T = TypeVar("T")
 
 CLOSE_SECONDS: Final = 1.0
 """How long the end waits for what is under way: a part that hangs is left to its thread."""
-EVERY_SECONDS: Final = 2.0
-"""The interval of looks, unless somebody wants another."""
-
-
-@dataclass(frozen=True, slots=True)
-class Paces:
-    """How often each question is asked, in seconds. `limit`: how long a part may take until it does not answer.
-
-    `cut`: the lake's newest cut; in a folder a look is free, on an object store it is a request.
-    """
-
-    every: float = EVERY_SECONDS
-    cut: float = ALWAYS
-    tables: float = 10.0
-    views: float = 10.0
-    rows: float = 60.0
-    files: float = 300.0
-    history: float = 60.0
-    limit: float = 10.0
-    slow_limit: float = 300.0
-    observe_limit: float = 10.0
-    is_single: bool = False
-    """One look is all there is: it may take as long as it takes, and nothing in it is old."""
-
-    @classmethod
-    def of_one_look(cls) -> Self:
-        """Of a verb that looks once, and is to be sure whether the capture stands still."""
-        return cls(observe_limit=60.0, is_single=True)
-
-    @classmethod
-    def of(cls, pipeline: Pipeline, every: float = EVERY_SECONDS) -> Self:
-        if pipeline.lake.access is None:
-            return cls(every)
-        return cls(every, cut=10.0, tables=60.0, views=300.0, rows=300.0)
 
 
 class Questions:
-    """The questions to all parts. Each lane has a pipeline of its own, whose parts it opens once.
+    """The questions to all parts. Each lane has a pipeline of its own, whose parts it opens once."""
 
-    `exact`: rows are counted where that takes long, too, and nobody is told to hurry.
-    """
-
-    def __init__(self, pipeline: Pipeline, paces: Paces, look: Look, *, exact: bool) -> None:
+    def __init__(self, pipeline: Pipeline, paces: Paces, file: Path | None = None) -> None:
+        self._file = FileQuestion(file)
         self._pipeline = pipeline
         self._paces = paces
-        self._exact = exact
+        self._exact = paces.exact
         self._lanes: dict[str, Lane] = {}
         self._closers: dict[str, list[Callable[[], None]]] = {}
         self._session, self._window = KeptSession(pipeline), LogWindow(pipeline)
-        self._slow = KeptSession(pipeline, 0 if exact else STATEMENT_SECONDS)
-        capture, views = CaptureQuestion(self._own("the capture"), look), self._own("the views")
+        self._slow = KeptSession(pipeline, 0 if paces.exact else STATEMENT_SECONDS)
+        own = self._own("the capture")
+        capture, views = CaptureQuestion(own, self._look_whether_it_moves, self._give_connector), self._own("the views")
+        connect = self._own("Kafka Connect")
+        self.connector = self._quick("Kafka Connect", partial(find_connector, connect))
         self.source = self._quick("the source", partial(ask_source, self._session, pipeline), close=self._session.close)
         self.lake = self._quick("the lake", LakeQuestions(self._own("the lake")).look, paces.cut)
-        self.fed = {name: self._quick(name, FedQuestions(self._own(name), name).look) for name in self._fed_names()}
+        self.fed = {name: self._quick(name, self._look_at_fed(name)) for name in self._fed_names()}
         self.log = self._quick("the log", self._look_at_log, close=self._window.close)
         look_at_capture = partial(self._look_at_capture, capture)
         self.capture = self._question("the capture", look_at_capture, ALWAYS, paces.observe_limit)
-        self.views = self._quick("the views", partial(look_at_views, views), paces.views)
+        self.views = self._quick("the views", self._behind_lake(partial(look_at_views, views)), paces.views)
         self._ask_slowly()
 
     def _ask_slowly(self) -> None:
         pipeline, paces = self._pipeline, self._paces
         tables, files = "the source's tables", "the lake's tables"
         lake, slow = LakeQuestions(self._own(files)), self._own(tables)
-        self.tables = self._patient(files, lake.look_at_tables, paces.tables)
-        self.files = self._patient(files, lake.look_at_files, paces.files)
+        self.tables = self._patient(files, self._behind_lake(lake.look_at_tables), paces.tables)
+        self.log_bytes = self._patient("the log's bytes", self._read_log_bytes, paces.files)
+        self.files = self._patient(files, self._behind_lake(lake.look_at_files), paces.files)
         self.checks = self._patient(tables, partial(self._check_tables, slow), paces.tables)
         self.continuity = self._patient(tables, partial(self._check_history, slow), paces.history)
         self.rows: dict[str, PacedQuestion[RowCounts]] = {
             SOURCE: self._patient(tables, self._count_source, paces.rows),
-            pipeline.lake_name: self._patient(files, lake.count_rows, paces.rows),
+            pipeline.lake_name: self._patient(files, self._behind_lake(lake.count_rows), paces.rows),
         }
         self._closers[tables].append(self._slow.close)
         for name in self._fed_names():
@@ -131,25 +119,32 @@ class Questions:
 
     def ask_all(self, deadline: Deadline | None) -> None:
         """Ask what is due, and wait for the answers until `deadline`; without one, ask all, and wait for all."""
-        for phase in self._phases():
-            for question in phase:
-                question.begin(now=deadline is None)
-            for question in phase:
+        for phase in self._phases(is_first=deadline is None):
+            # nobody waits again for a part that has not answered the last look
+            begun = [question for question in phase if question.begin(now=deadline is None) or deadline is None]
+            for question in begun:
                 # slow ones have a pace of their own: nobody waits for them, but for their first answers
                 if deadline is None or question.is_awaited:
                     question.wait(deadline)
 
-    def _phases(self) -> tuple[Sequence[AnyQuestion], ...]:
-        """What is asked at the same time, and what needs the answers of those before."""
-        return (
-            [self.source, self.lake, *self.fed.values()],
-            [self.log, self.tables, self.views],
-            [self.capture, self.checks, self.continuity, self.files, *self.rows.values()],
-        )
+    def _phases(self, *, is_first: bool) -> Iterator[Sequence[AnyQuestion]]:
+        """What is asked at the same time, and what needs the answers of those before.
+
+        `is_first`: all are asked. A log is then asked at once, too, so that no part is waited for behind another.
+        """
+        parts = [self.source, self.connector, self.lake, *self.fed.values()]
+        yield [*parts, self.log] if is_first else parts
+        # behind the followers' positions, the log's ENDs are read on from them
+        is_log_there = self.log.answer.error is None or not is_first
+        yield [*([self.log] if is_log_there else []), self.tables, self.views]
+        # another client, whose import alone takes a second: for charts, so of no use to who looks once
+        bytes_ = [] if is_first else [self.log_bytes]
+        yield [self.capture, self.checks, self.continuity, self.files, *self.rows.values(), *bytes_]
 
     def facts(self, now: float) -> Facts:
         """What is known at `now`, in seconds since 1970."""
-        reports = open_reports(self._pipeline)
+        reports, streams = open_reports(self._pipeline), look_at_streams(self._pipeline, now)
+        running = {stream.report.settings for stream in streams.values() if stream.report}
         return Facts(
             now,
             self.source.answer,
@@ -162,10 +157,12 @@ class Questions:
             self.files.answer,
             {name: question.answer for name, question in self.fed.items()},
             {name: question.answer for name, question in self.rows.items()},
-            look_at_streams(self._pipeline),
+            streams,
             self.views.answer,
             reports.read_copies() if self._pipeline.leases.is_held(COPIES) else {},
             reports.read_verifications(),
+            self._file.look(running),
+            self.log_bytes.answer,
         )
 
     def close(self) -> None:
@@ -176,19 +173,75 @@ class Questions:
         for lane in self._lanes.values():
             lane.wait(deadline)
 
+    def _behind_lake(self, ask: Callable[[], T]) -> Callable[[], T]:
+        """The same question, for which a lake that does not answer is not asked again."""
+
+        def asked() -> T:
+            if error := self.lake.answer.error:
+                raise error
+            return ask()
+
+        return asked
+
+    def _look_at_fed(self, name: str) -> Callable[[], FollowerLook]:
+        pipeline = self._own(name)
+        questions = FedQuestions(pipeline, name)
+        if not is_kept_in_log(pipeline.settings.followers[name]):
+            return questions.look
+
+        def look() -> FollowerLook:
+            try:
+                self._knock(self.fed[name])
+                return questions.look()
+            except UnreachableError:
+                # its clients would go on connecting
+                pipeline.close()
+                raise
+
+        return look
+
+    def _knock(self, question: AnyQuestion) -> None:
+        """Raise UnreachableError when Kafka takes no connection; one that has just answered is not asked."""
+        answer = question.answer
+        if answer.error is not None or answer.checked_at is None:
+            check_reachable(self._pipeline.settings.log)
+
+    def _read_log_bytes(self) -> Mapping[str, int]:
+        if error := self.log.answer.error:
+            raise error
+        return read_log_bytes(self._pipeline)
+
     def _look_at_log(self) -> LogLook:
+        self._knock(self.log)
         looks = [self.lake.answer.value, *(question.answer.value for question in self.fed.values())]
         positions: list[Position | None] = [look.position for look in looks if look]
         return self._window.look(positions)
 
     def _look_at_capture(self, question: CaptureQuestion) -> CaptureLook:
         source, log = self.source.answer, self.log.answer
-        newest_at = log.value.newest_at if log.value and log.error is None else None
         # of a source or log that does not answer, its silence is told already
         if source.error is not None or source.value is None or log.error is not None:
-            return question.ask(is_log_current=True)
-        longest = quiet_seconds(self._pipeline.settings.source.heartbeat_seconds)
-        return question.ask(is_log_current=newest_at is not None and source.value.now - newest_at < longest)
+            found = question.ask(is_log_current=True, explains=False)
+            return replace(found, silent_since=self.connector.answer.since)
+        newest_at, beats = log.value.newest_at if log.value else None, self._pipeline.settings.source.heartbeat_seconds
+        found = question.ask(is_log_current=is_recent(newest_at, source.value.now, beats))
+        before = self.capture.answer.value
+        if found.has_failed and not (before and before.has_failed):
+            # its slot may have been moved: else a minute would pass until that is known
+            self.continuity.hurry()
+        return replace(found, silent_since=self.connector.answer.since)
+
+    def _give_connector(self) -> ConnectorState:
+        """The connector's state, as this look has found it."""
+        answer: LastAnswer[ConnectorState] = self.connector.answer
+        if answer.error is not None or answer.value is None:
+            raise answer.error or UnreachableError("Kafka Connect was not asked yet", "ask again")
+        return answer.value
+
+    def _look_whether_it_moves(self, observer: CaptureObserver, connection: Connection) -> Standstill | None:
+        # a Kafka Connect that does not answer is cause enough: nobody waits to be sure of a standstill
+        look = CaptureObserver.glance if self.connector.answer.error else self._paces.look
+        return look(observer, connection)
 
     def _tables(self) -> Sequence[TableName]:
         look = self.tables.answer.value

@@ -18,6 +18,9 @@ from cdc.run.status.stream_report import CopyReport, StreamReport
 from cdc.run.status.things import Letters, Level, Verification, Writes
 from cdc.sinks.lake.metadata.cuts import Cut
 
+LOST: Final = "capture.lost"
+"""The key of the finding that source and log do not lead on from the lake."""
+
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
@@ -56,11 +59,19 @@ class SourceChecks:
 
 @dataclass(frozen=True, slots=True)
 class CaptureLook:
-    """The connector; `failing`: why it does not run, or that nothing moves. `silent`: Kafka Connect does not answer."""
+    """The connector; `failing`: why it does not run, or that nothing moves.
+
+    `silent`: Kafka Connect does not answer; `silent_since`: in seconds since 1970, where the last looks say it.
+    """
 
     connector: ConnectorState | None = None
     silent: CdcError | None = None
     failing: Failing | None = None
+    silent_since: float | None = None
+
+    @property
+    def has_failed(self) -> bool:
+        return self.connector is not None and self.connector.failure is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +79,14 @@ class LogLook:
     """The ENDs that some follower may lack, and those of the last minutes.
 
     `newest`: of all, as position and time of its commit in seconds since 1970. `changed_at`: by table, the newest
-    commit that was seen. `arrived`: all changes of followed tables that were seen so far.
+    commit that was seen. `hop_seconds`: the median time of the newest commits until they were in the log.
     """
 
     ends: Ends = field(default_factory=lambda: to_columns(()))
     newest: Position | None = None
     newest_at: float | None = None
     changed_at: Mapping[str, float] = field(default_factory=dict)
+    hop_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +112,8 @@ class FilesLook:
     rows: int = 0
     dead_rows: int = 0
     writes: Writes | None = None
+    free_bytes: Mapping[str, int] = field(default_factory=dict)
+    """Of the file systems of this machine, by what is kept there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +157,15 @@ class ViewsLook:
 
 
 @dataclass(frozen=True, slots=True)
+class FileLook:
+    """The configuration file: its name, whether it equals what runs, in words, and what is wrong if it does not."""
+
+    name: str | None = None
+    state: str | None = None
+    error: CdcError | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """All answers of one look. `now`: seconds since 1970 by this machine's clock."""
 
@@ -163,6 +186,8 @@ class Facts:
     views: LastAnswer[ViewsLook] = NOTHING
     copies: Mapping[str, CopyReport] = field(default_factory=dict)
     verifications: Mapping[str, Verification] = field(default_factory=dict)
+    file: FileLook = FileLook()
+    log_bytes: LastAnswer[Mapping[str, int]] = NOTHING
 
 
 SOURCE: Final = "source"

@@ -1,21 +1,28 @@
 """What is asked of the lake, of the followers behind it, and of this machine's notes about their streams."""
 
+import shutil
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import Final, TypeVar
+
+import msgspec
 
 from cdc.columns.feed import FedFollower
 from cdc.core.errors import CdcError
 from cdc.core.table import TableName
 from cdc.core.table_state import Listed
+from cdc.log.envelope import ChangeOrigin
 from cdc.run.kept_histories import describe_history_problems
 from cdc.run.kept_views import describe_stopped_views, describe_views
 from cdc.run.pipeline import Pipeline
 from cdc.run.status.asking.facts import FilesLook, FollowerLook, RowCounts, StreamLook, TablesLook, Trouble, ViewsLook
 from cdc.run.status.asking.row_counts import count_lake_rows
-from cdc.run.status.stream_report import open_reports
-from cdc.run.status.things import Letters, Level, Writes
+from cdc.run.status.stream_report import HOLDS_SECONDS, open_reports
+from cdc.run.status.things import Letters, Level, Writes, to_time
 from cdc.run.tables import problems
 from cdc.run.tables.selection import list_followed, list_held_by
 from cdc.sinks.lake.metadata.cuts import Cut
@@ -23,6 +30,7 @@ from cdc.sinks.lake.metadata.dead_letters import DeadLetter
 from cdc.sinks.latest.settings import LatestSettings
 
 T = TypeVar("T")
+_read_origin: Final = msgspec.json.Decoder(ChangeOrigin).decode
 SMALL_FILE_BYTES: Final = 8 * 1024 * 1024
 """Files below this size are counted as small: a reader opens each of them."""
 
@@ -85,6 +93,7 @@ class LakeQuestions:
                 keys=len({letter.message.key for letter in letters}),
                 messages=len(letters),
                 waiting=sum(letter.message.refusal.waits for letter in letters),
+                oldest_at=_find_oldest(letters),
                 first=letters[0].location,
             )
             for (table, reason), letters in grouped.items()
@@ -123,7 +132,16 @@ class LakeQuestions:
         on_store = self._pipeline.lake.access is not None
         writes = Writes(**lake.write_rate().as_json(requests=on_store))
         small = sum(file.size < SMALL_FILE_BYTES for file in files)
-        return FilesLook(len(files), small, sum(file.size for file in files), live, stored - live, writes)
+        return FilesLook(
+            len(files), small, sum(file.size for file in files), live, stored - live, writes, self._find_free_bytes()
+        )
+
+    def _find_free_bytes(self) -> Mapping[str, int]:
+        """What is left where this machine keeps the lake, if it is in a folder, and its own state."""
+        places = {"state": self._pipeline.state}
+        if self._pipeline.lake.access is None:
+            places["lake"] = Path(self._pipeline.settings.delta[1].path)
+        return {name: shutil.disk_usage(place).free for name, place in places.items() if place.exists()}
 
 
 def _ask(question: Callable[[], T], what: str, found: list[Trouble]) -> T | None:
@@ -133,6 +151,14 @@ def _ask(question: Callable[[], T], what: str, found: list[Trouble]) -> T | None
     except CdcError as error:
         found.append(Trouble(f"table.{what}", Level.TODAY, error))
         return None
+
+
+def _find_oldest(letters: Sequence[DeadLetter]) -> datetime | None:
+    """When the oldest of these was committed, as far as its message can be read."""
+    oldest = min(letters, key=lambda letter: letter.rank)
+    with suppress(msgspec.MsgspecError):
+        return to_time(_read_origin(oldest.message.value or b"").source.ts_ms / 1000)
+    return None
 
 
 def _describe_held(name: str, counts: tuple[int, int]) -> Trouble:
@@ -188,13 +214,15 @@ def look_at_views(pipeline: Pipeline) -> ViewsLook:
     return ViewsLook(describe_views(pipeline), pipeline.views.cuts.last(), found)
 
 
-def look_at_streams(pipeline: Pipeline) -> Mapping[str, StreamLook]:
-    """What this machine has noted of each follower's stream, and of the views'."""
-    return {name: _look_at_stream(pipeline, name) for name in pipeline.settings.stream_names}
+def look_at_streams(pipeline: Pipeline, now: float) -> Mapping[str, StreamLook]:
+    """What this machine has noted of each follower's stream, and of the views'; reports that hold at `now`."""
+    return {name: _look_at_stream(pipeline, name, now) for name in pipeline.settings.stream_names}
 
 
-def _look_at_stream(pipeline: Pipeline, name: str) -> StreamLook:
+def _look_at_stream(pipeline: Pipeline, name: str, now: float) -> StreamLook:
     note, report = pipeline.leases.look(name), open_reports(pipeline).read_stream(name)
+    if report is not None and now - report.at > HOLDS_SECONDS:
+        report = None
     # a pause stands whether or not somebody follows, and is no end
     if pause := pipeline.requests.read_pause(name):
         return StreamLook(note.is_held, problem=pause, report=report)

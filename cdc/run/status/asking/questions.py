@@ -108,19 +108,22 @@ class PacedQuestion(Generic[T]):
         self._lock = threading.Lock()
         self._idle = threading.Event()
         self._idle.set()
-        self._asked_at: float | None = None
+        self._begun_at = 0.0
+        self._is_asked = False
         self._due_at = float("-inf")
         self._holds = holds
         self._answer: LastAnswer[T] = NOTHING
 
-    def begin(self, *, now: bool = False) -> None:
-        """Ask if it is due, or `now`, unless the last try is still under way."""
+    def begin(self, *, now: bool = False) -> bool:
+        """Ask if it is due, or `now`, unless the last try is still under way; returns whether it was asked."""
         at = time.monotonic()
-        if self._idle.is_set() and (now or at >= self._due_at):
+        if is_asked := self._idle.is_set() and (now or at >= self._due_at):
             self._idle.clear()
             # the pace holds for beginnings: a slow answer makes it no slower
             self._due_at = at + self.every
+            self._begun_at = at
             self._lane.run(self._try)
+        return is_asked
 
     @property
     def is_awaited(self) -> bool:
@@ -128,23 +131,27 @@ class PacedQuestion(Generic[T]):
         return self.every == ALWAYS or self._answer.checked_at is None
 
     def wait(self, deadline: Deadline | None) -> None:
-        """Wait for the try under way, until `deadline` at most; without one, as long as its limit says."""
-        limit = None if self._limit == float("inf") else self._limit
-        self._idle.wait(deadline.seconds_left if deadline else limit)
+        """Wait for the try under way, until `deadline` at most; without one, until its limit is over."""
+        left = self._limit - (time.monotonic() - self._begun_at)
+        self._idle.wait(deadline.seconds_left if deadline else None if left == float("inf") else max(left, 0.0))
+
+    def hurry(self) -> None:
+        """Ask again with the next look, whatever the pace."""
+        self._due_at = float("-inf")
 
     @property
     def answer(self) -> LastAnswer[T]:
         """What is known now; a try that has taken longer than the limit counts as no answer."""
         with self._lock:
-            found, asked_at = self._answer, self._asked_at
-        if asked_at is None or time.monotonic() - asked_at < self._limit:
+            found, is_asked = self._answer, self._is_asked
+        waited = time.monotonic() - self._begun_at
+        if not is_asked or waited < self._limit:
             return found
-        waited = time.monotonic() - asked_at
         late = UnreachableError(f"{self.name} has not answered for {format_duration(waited)}", "is it up, or locked?")
         return replace(found, error=late, since=found.since or time.time() - waited)
 
     def _try(self) -> None:
-        self._asked_at = time.monotonic()
+        self._is_asked = True
         try:
             found, error = self._ask(), None
         except CdcError as failed:
@@ -154,7 +161,7 @@ class PacedQuestion(Generic[T]):
             found, error = None, CdcError(f"{self.name} is not known: {describe_error(failed)}", "see --debug")
         now = time.time()
         with self._lock:
-            before, self._asked_at = self._answer, None
+            before, self._is_asked = self._answer, False
             since = (before.since or now) if error else None
             self._answer = LastAnswer(before.value if error else found, error, since, now, self._holds)
         self._idle.set()

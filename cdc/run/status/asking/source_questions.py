@@ -16,7 +16,7 @@ from cdc.core.position import Position
 from cdc.core.table import TableName
 from cdc.run.health.continuity import check_continuity
 from cdc.run.pipeline import Pipeline
-from cdc.run.status.asking.facts import RowCounts, SourceChecks, Trouble
+from cdc.run.status.asking.facts import LOST, RowCounts, SourceChecks, Trouble
 from cdc.run.status.asking.row_counts import count_source_rows
 from cdc.run.status.things import Level
 from cdc.run.tables import problems
@@ -100,7 +100,7 @@ def _check_history(connection: Connection, pipeline: Pipeline, position: Positio
         check_continuity(pipeline, connection, position)
     except HistoryLostError as lost:
         headline = "History is lost: only `cdc recapture` helps"
-        return SourceChecks(findings=[Trouble("capture.lost", Level.NOW, lost, headline)])
+        return SourceChecks(findings=[Trouble(LOST, Level.NOW, lost, headline)])
     return SourceChecks()
 
 

@@ -32,19 +32,19 @@ from cdc.run.status.judging.states import (
     judge_answer,
     judge_follower,
     judge_table,
-    judge_view,
 )
 from cdc.run.status.judging.steps import list_steps
 from cdc.run.status.judging.verdict import reach_verdict
-from cdc.run.status.stream_report import HOLDS_SECONDS, StreamReport
+from cdc.run.status.judging.view_list import list_views
+from cdc.run.status.stream_report import StreamReport
 from cdc.run.status.things import (
     BatchTimes,
     FileCounts,
     FollowerStatus,
+    Level,
     Slot,
     State,
     TableStatus,
-    View,
     to_known_time,
     to_time,
 )
@@ -86,7 +86,11 @@ class Composition:
         problems = list_problems(self._find_all(slot), slot)
         tables_look, files, checks = self._facts.tables.value, self._facts.files.value, self._facts.checks.value
         parts = describe_parts(self._settings, self._facts, self._measures, self._path)
-        followers, tables, views = dict(self._followers()), dict(self._tables()), dict(self._views())
+        followers, tables, views = (
+            dict(self._followers()),
+            dict(self._tables()),
+            dict(list_views(self._settings, self._facts, self._measures, self._reads)),
+        )
         if before is not None:
             parts, followers = keep_since(parts, before.parts, at), keep_since(followers, before.followers, at)
             tables, views = keep_since(tables, before.tables, at), keep_since(views, before.views, at)
@@ -103,7 +107,13 @@ class Composition:
             at=at,
             every_seconds=self._every,
             took_ms=took_ms,
-            pipeline=About(name=name, version=version("cdc-toolkit"), goal_seconds=GOAL_SECONDS),
+            pipeline=About(
+                name=name,
+                version=version("cdc-toolkit"),
+                goal_seconds=GOAL_SECONDS,
+                file=self._facts.file.name,
+                file_state=self._facts.file.state,
+            ),
             verdict=reach_verdict(problems, parts, followers, tables),
             problems=problems,
             parts=parts,
@@ -114,6 +124,8 @@ class Composition:
             letters=tables_look.letters if tables_look else {},
             verifications=self._facts.verifications,
             log_age_seconds=_round(self._measures.log_age),
+            log_bytes=self._facts.log_bytes.value or {},
+            disk_free_bytes=files.free_bytes if files else {},
             lake_files=_describe_files(files) if files else None,
             lake_writes=files.writes if files else None,
             steps=list_steps(self._settings, self._path),
@@ -154,6 +166,8 @@ class Composition:
         yield from find_differences(facts.verifications)
         for rows in facts.rows.values():
             yield from rows.value.findings if rows.value else ()
+        if facts.file.error is not None:
+            yield Trouble("pipeline.file", Level.KNOW, facts.file.error, is_failure=False)
 
     def _find_lost(self) -> CdcError | None:
         """Why the slot has lost WAL; None if it has not."""
@@ -204,7 +218,9 @@ class Composition:
                         applies_per_second=_round(pace.applies),
                         holds=len(measured.tables),
                     ),
-                    **_describe_report(stream.report, facts.now),
+                    **_describe_report(stream.report),
+                    hop_seconds=measures.hop_seconds(name),
+                    headroom_seconds=measures.headroom_seconds(name),
                 ),
             )
 
@@ -243,30 +259,6 @@ class Composition:
                 ),
             )
 
-    def _views(self) -> Iterator[tuple[str, View]]:
-        look, stream = self._facts.views.value, self._facts.streams.get(VIEWS, StreamLook())
-        described = {str(view.name): view for view in look.views} if look else {}
-        lag = self._measures.followers[VIEWS].lag if self._settings.views else None
-        for order, view in enumerate(self._settings.view_definitions, 1):
-            found = described.get(str(view.name))
-            judged = judge_view(found.state, stream, found.problem) if found else Judged(State.UNKNOWN, "not known")
-            yield (
-                str(view.name),
-                View(
-                    order=order,
-                    state=judged.state,
-                    word=judged.word,
-                    since=to_known_time(judged.since),
-                    rows=found.rows if found else None,
-                    lsn=format_lsn(found.lsn) if found and found.lsn is not None else None,
-                    why=judged.why,
-                    shows_seconds=round(lag.seconds, 3) if lag else None,
-                    how="as a whole" if found and found.state.endswith("as a whole") else "by keys",
-                    tables=sorted(self._reads[str(view.name)]),
-                    holders=[name for name in self._settings.followers if self._settings.holds(name, view.name)],
-                ),
-            )
-
 
 def _round(value: float | None) -> float | None:
     return round(value, 2) if value is not None else None
@@ -278,9 +270,9 @@ def _describe_files(look: FilesLook) -> FileCounts:
     return FileCounts(files=look.files, small_files=look.small_files, bytes=look.bytes, dead_row_ratio=dead)
 
 
-def _describe_report(report: StreamReport | None, now: float) -> dict[str, object]:
-    """What the stream tells of its newest batches, while that holds."""
-    if report is None or now - report.at > HOLDS_SECONDS:
+def _describe_report(report: StreamReport | None) -> dict[str, object]:
+    """What the stream tells of its newest batches."""
+    if report is None:
         return {}
     fresh = report.freshness
     batches = max(len(report.batch_seconds), 1)

@@ -6,13 +6,22 @@ from functools import cached_property
 
 from cdc.config.settings import VIEWS, PipelineSettings
 from cdc.connect.source.slot_health import SourceLook
+from cdc.core.counters import GROUPS
 from cdc.core.position import Position, format_lsn
 from cdc.core.table import TableName
 from cdc.run.health.result import format_duration
-from cdc.run.health.standstill import quiet_seconds
+from cdc.run.health.standstill import is_recent
 from cdc.run.status.asking.facts import Facts, LogLook
 from cdc.run.status.judging.lag import Lag, LagMeter
-from cdc.run.status.judging.rates import RATE_SECONDS, ChangeRates, Past, count_arrived, fill_rate, seconds_until_full
+from cdc.run.status.judging.rates import (
+    RATE_SECONDS,
+    ChangeRates,
+    Past,
+    count_arrived,
+    fill_rate,
+    percentile,
+    seconds_until_full,
+)
 from cdc.run.status.judging.states import Judged
 from cdc.run.status.things import Slot, State, to_time
 
@@ -57,8 +66,8 @@ class Measures:
     @cached_property
     def is_log_current(self) -> bool:
         """Is the newest commit as young as heartbeats keep it?"""
-        longest = quiet_seconds(self._settings.source.heartbeat_seconds)
-        return self._facts.log.error is None and self.log_age is not None and self.log_age < longest
+        beats = self._settings.source.heartbeat_seconds
+        return self._facts.log.error is None and is_recent(self.log.newest_at, self.now, beats)
 
     def position(self, name: str) -> Position | None:
         """The last known position of a follower, or of the views."""
@@ -70,6 +79,32 @@ class Measures:
             return views.cut.position if views and views.cut else None
         found = self._facts.fed[name].value if name in self._facts.fed else None
         return found.position if found else None
+
+    def headroom_seconds(self, name: str) -> float | None:
+        """The time until the log's retention takes what the lake lacks; other followers do not read the log."""
+        lag = self.followers[name].lag
+        if name != self._settings.delta[0] or lag is None:
+            return None
+        return round(3600 * self._settings.log.retention_hours - lag.seconds)
+
+    def hop_seconds(self, name: str) -> float | None:
+        """The median time that a follower adds: to that of the log, or to the lake's where it is fed from that."""
+        total = self._median_freshness(name)
+        before = (
+            self.log.hop_seconds if name == self._settings.delta[0] else self._median_freshness(self._settings.delta[0])
+        )
+        return None if total is None or before is None else round(max(total - before, 0.0), 2)
+
+    def _median_freshness(self, name: str) -> float | None:
+        stream = self._facts.streams.get(name)
+        return percentile(stream.report.freshness, 50) if stream and stream.report else None
+
+    def groups_per_minute(self, view: str) -> float | None:
+        """The rows of a view that were computed anew in the last minute; None while nobody tells."""
+        told = [stream.report.counts or {} for stream in self._facts.streams.values() if stream.report]
+        totals = [counts[GROUPS][view] for counts in told if view in counts.get(GROUPS, ())]
+        rate = self._past.measure_total(view, self._facts.now, sum(totals)) if totals else None
+        return None if rate is None else round(60 * rate, 1)
 
     def changes_per_minute(self, table: str) -> float:
         return 60 * count_arrived(self.log.ends, [table], self.now - RATE_SECONDS, self.now) / RATE_SECONDS
@@ -135,6 +170,7 @@ class Measures:
             if look.inactive_since and not state.active
             else None,
             xmin_age_transactions=look.xmin_age,
+            restarts=self._past.count_sessions(state.active_pid) - 1,
         )
 
     def _find_holder(self, look: SourceLook, capture: Judged) -> str | None:

@@ -30,7 +30,7 @@ def judge_path(facts: Facts, measures: Measures, lake: str) -> dict[str, Judged]
     has_slot = measures.source.slot is not None if measures.source else None
     capture = judge_answer(facts.capture, facts.now)
     if capture is None and facts.capture.value is not None:
-        capture = judge_capture(facts.capture.value, has_slot=has_slot)
+        capture = judge_capture(facts.capture.value, has_slot=has_slot, is_log_current=measures.is_log_current)
     capture = capture or Judged(State.UNKNOWN, "not known")
     if source.is_broken and not measures.is_log_current and capture.state is State.OK:
         capture = Judged(State.WAITS, "waits for the source", since=source.since)
@@ -72,6 +72,9 @@ def describe_parts(
         "log": _describe_log(measures),
         "lake": _describe_lake(settings, facts, measures),
     }
+    way, lake = measures.log.hop_seconds, measures.hop_seconds(settings.delta[0])
+    # what comes into the log is there: only capture and lake take time
+    hops = {"capture": round(way, 2) if way is not None else None, "lake": lake}
     return {
         part: Part(
             order=order,
@@ -81,6 +84,7 @@ def describe_parts(
             word=judged.word,
             since=to_known_time(judged.since),
             checked_at=to_known_time(answers[part].checked_at),
+            hop_seconds=hops.get(part),
             line=judged.line or _line(part, facts, measures),
             is_cause=cause == order - 1,
             facts=[*described[part]],

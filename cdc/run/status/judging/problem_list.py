@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from cdc.core.errors import CdcError, PausedError, PreconditionError
 from cdc.core.plural import format_count
-from cdc.run.status.asking.facts import Facts, Trouble
+from cdc.run.status.asking.facts import LOST, Facts, Trouble
 from cdc.run.status.document import StatusProblem, Subject
 from cdc.run.status.judging.states import Judged
 from cdc.run.status.things import Level, Slot, State, Verification, to_time
@@ -37,7 +37,7 @@ def find_part_problems(facts: Facts, states: Mapping[str, Judged], names: Mappin
         "log": facts.log.error,
         "lake": facts.lake.error or facts.tables.error,
     }
-    levels, is_log_silent = {"capture": _capture_level(facts)}, states["log"].state is State.SILENT
+    levels, is_log_silent = {"capture": _capture_level(facts, states["log"])}, states["log"].state is State.SILENT
     new = [_describe_new()] if states["capture"].state is State.NEW else []
     return new + [
         Trouble(
@@ -55,7 +55,13 @@ def find_part_problems(facts: Facts, states: Mapping[str, Judged], names: Mappin
 
 def _capture_error(facts: Facts) -> CdcError | None:
     look = facts.capture.value
-    return facts.capture.error or (look.failing.error if look and look.failing else None)
+    error = facts.capture.error or (look.failing.error if look and look.failing else None)
+    checks = facts.continuity.value
+    lost = next((found.error for found in checks.findings if found.key == LOST), None) if checks else None
+    # Debezium may refuse to go on where its offset is behind a slot that somebody has moved
+    if error is None or lost is None or look is None or not look.has_failed:
+        return error
+    return type(lost).from_text(f"{error.what}; {lost.what}", lost.remedy)
 
 
 def _describe_new() -> Trouble:
@@ -63,11 +69,11 @@ def _describe_new() -> Trouble:
     return Trouble("capture.new", Level.KNOW, error, "Nothing is captured yet")
 
 
-def _capture_level(facts: Facts) -> Level:
+def _capture_level(facts: Facts, log: Judged) -> Level:
     """A Kafka Connect that does not answer, beside a log that goes on, hurts nobody yet."""
     look = facts.capture.value
-    is_silent_alone = look is not None and look.silent is not None and look.failing is not None
-    return Level.TODAY if is_silent_alone and look and look.failing and not look.failing.is_still else Level.NOW
+    is_silent = look is not None and look.silent is not None and look.failing is not None
+    return Level.TODAY if is_silent and log.state is State.OK else Level.NOW
 
 
 def find_follower_problems(facts: Facts, states: Mapping[str, Judged]) -> list[Trouble]:

@@ -87,6 +87,31 @@ class Past:
     waiting: dict[str, deque[Sample]] = field(default_factory=dict)
     """By follower: when it lacked how many changes, by the source's clock."""
 
+    reader: int | None = None
+    sessions: int = 1
+    totals: dict[str, deque[tuple[float, float]]] = field(default_factory=dict)
+
+    def count_sessions(self, pid: int | None) -> int:
+        """Note who reads the slot; returns how many sessions have been seen on it so far, and 1 before the first."""
+        if pid is not None:
+            self.sessions += self.reader is not None and self.reader != pid
+            self.reader = pid
+        return self.sessions
+
+    def measure_total(self, name: str, at: float, total: float) -> float | None:
+        """Note a total that only grows; returns by how much a second over the last minute, None while it is too early.
+
+        One that has become less began anew, with the process that tells it.
+        """
+        samples = self.totals.setdefault(name, deque())
+        if samples and total < samples[-1][1]:
+            samples.clear()
+        samples.append((at, total))
+        while samples[0][0] < at - RATE_SECONDS:
+            samples.popleft()
+        began, before = samples[0]
+        return (total - before) / (at - began) if at - began >= RATE_SECONDS / 4 else None
+
     def note_slot(self, at: float, size: int) -> None:
         """Note the slot's size; one that was made anew begins anew."""
         if not self.slot or at - self.slot[-1][0] >= SLOT_STEP_SECONDS:

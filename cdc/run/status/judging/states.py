@@ -54,17 +54,18 @@ def judge_answer(answer: LastAnswer[Any], now: float) -> Judged | None:
     return None
 
 
-def judge_capture(look: CaptureLook, *, has_slot: bool | None) -> Judged:
+def judge_capture(look: CaptureLook, *, has_slot: bool | None, is_log_current: bool) -> Judged:
     """The state of the capture: folded from connector, tasks, and whether anything moves. `has_slot`: if known."""
     state, failing = look.connector, look.failing
     if failing is None:
         return Judged(State.OK, "running" if state and state.tasks else "starting", _describe_tasks(state))
     if state is None and not look.silent and has_slot is False:
         return Judged(State.NEW, "not set up")
-    return Judged(*_judge_failing(look, failing), failing.since, failing.error.what)
+    since = failing.since if look.silent is None or failing.is_still else look.silent_since
+    return Judged(*_judge_failing(look, failing, is_log_current=is_log_current), since, failing.error.what)
 
 
-def _judge_failing(look: CaptureLook, failing: Failing) -> tuple[State, str, str]:
+def _judge_failing(look: CaptureLook, failing: Failing, *, is_log_current: bool) -> tuple[State, str, str]:
     """The state of a capture that does not go on, its word, and the line below."""
     state = look.connector
     if state is not None and state.failure is not None:
@@ -74,7 +75,8 @@ def _judge_failing(look: CaptureLook, failing: Failing) -> tuple[State, str, str
     if failing.is_still:
         return State.STILL, "stands still", f"says it runs, {_describe_tasks(state)}" if state else ""
     if look.silent is not None:
-        return State.SILENT, "does not answer", "Kafka Connect; the log goes on"
+        goes_on = "the log goes on" if is_log_current else "nothing new comes into the log"
+        return State.SILENT, "does not answer", f"Kafka Connect; {goes_on}"
     return State.STOPPED, "deleted", "Kafka Connect has no such connector"
 
 

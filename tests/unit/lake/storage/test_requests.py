@@ -20,8 +20,8 @@ from cdc.core.table import TableName
 from cdc.core.table_state import ACTIVE, Followed, Joining
 from cdc.core.transaction import TransactionEnd
 from cdc.run.pipeline import Pipeline
-from cdc.run.status.asking.all_questions import Paces
 from cdc.run.status.asking.lake_questions import LakeQuestions
+from cdc.run.status.asking.paces import Paces
 from cdc.run.status.asking.row_counts import count_lake_rows
 from cdc.sinks.lake import maintenance
 from cdc.sinks.lake.delta import checkpoint, retention

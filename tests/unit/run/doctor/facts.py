@@ -1,6 +1,7 @@
 """Answers of healthy parts, to be changed by a test."""
 
 import socket
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +13,7 @@ from cdc.connect.fixed_properties import CONNECTOR_CLASS
 from cdc.connect.source.registration import Registration
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.log.clients.cluster import DescribedTopic, KafkaFacts
+from cdc.log.clients.open_transactions import OpenTransaction
 from cdc.run.doctor.check import registered_checks
 from cdc.run.doctor.facts.access import SourceRoute
 from cdc.run.doctor.facts.connect import ConnectFacts, WantedConnector
@@ -20,6 +22,7 @@ from cdc.run.doctor.facts.search import SearchFacts
 from cdc.run.doctor.facts.source import PublicationFacts, ServerFacts, SourceFacts
 from cdc.run.doctor.facts.tables import TableFacts, TableSize
 from cdc.run.doctor.facts.triggers import TriggerFacts
+from cdc.run.doctor.facts.workers import WorkerPython
 from cdc.run.doctor.parts import AskedParts
 from cdc.run.doctor.runner import Finding, examine
 from cdc.run.pipeline import Pipeline
@@ -86,6 +89,7 @@ KAFKA: Final = KafkaFacts(3, {}, {"auto.create.topics.enable": "false", "socket.
 PLUGINS: Final = {CONNECTOR_CLASS: "3.7.0.Final", **dict.fromkeys(OUR_CLASSES, "0.1.0")}
 CONNECT: Final = ConnectFacts("4.3.1", PLUGINS, ConnectorState("cdc-p", "RUNNING", ("RUNNING",)))
 SEARCH: Final = SearchFacts("opensearch", "2.19.1", "green", {}, {"node": 40.0}, "85%", 5, 1000, 100 << 20)
+RIGHTS: Final = frozenset({"READ", "DESCRIBE", "DESCRIBE_CONFIGS"})
 FOLDER: Final = FolderFacts("/lake", free_bytes=1 << 40, total_bytes=1 << 41, free_inodes=0.9, file_system="ext4")
 MACHINE: Final = MachineFacts(
     65536, 16 << 30, has_zones=True, state=FOLDER, lake=FOLDER, packages={"pyspark": "4.2.0", "delta-spark": "4.4.0"}
@@ -121,6 +125,10 @@ def make_parts(settings: PipelineSettings, **known: Any) -> AskedParts:
         "wanted": WantedConnector({}, {}),
         "machine": MACHINE,
         "position": "there",
+        "brokers": (4, 3),
+        "rights": {"p.public.t": RIGHTS, "p.latest.public.t": RIGHTS | {"WRITE"}},
+        "open": [OpenTransaction("p.public.t", 0, 7, 2.0)],
+        "workers": WorkerPython("/usr/bin/python", sys.version_info[:2]),
         "search": SEARCH,
     }
     return AskedParts(Pipeline(settings), {**answers, **known})

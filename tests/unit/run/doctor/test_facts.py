@@ -4,6 +4,7 @@ Each is found by its name with its remedy, and not found in the same facts as th
 """
 
 import socket
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,18 +14,24 @@ import pytest
 
 from cdc.connect.capture.connector_state import ConnectorState
 from cdc.core.errors import PreconditionError
+from cdc.core.table import Column, Kind, Table
 from cdc.log.clients.cluster import DescribedTopic
+from cdc.log.clients.open_transactions import OpenTransaction
 from cdc.run.doctor.check import registered_checks
 from cdc.run.doctor.facts.access import SourceRoute
 from cdc.run.doctor.facts.connect import WantedConnector
 from cdc.run.doctor.facts.tables import TableSize
-from cdc.run.doctor.runner import examine
+from cdc.run.doctor.facts.workers import WorkerPython, read_worker_python
+from cdc.run.doctor.runner import examine, select_checks
+from cdc.run.pipeline import Pipeline
+from cdc.sinks.opensearch.layout import MOST_FIELDS
 from tests.unit.run.doctor.facts import (
     CONNECT,
     FOLDER,
     KAFKA,
     MACHINE,
     PLUGINS,
+    RIGHTS,
     SEARCH,
     SLOT,
     SOURCE,
@@ -43,6 +50,7 @@ from tests.unit.run.doctor.facts import (
 GID = {"gid": "it's", "database": "d", "age": 4000}
 SESSION = {"pid": 77, "age": 4000, "application": "app"}
 SIX = SourceRoute(frozenset({socket.AF_INET6}), offers_tls=True)
+WIDE = Table(T, tuple(Column(f"c{n}", Kind.BIGINT) for n in range(MOST_FIELDS + 1)), ("c0",))
 HUGE = TableSize(1 << 50, 100, is_guessed=False, width=50, owner="o", is_owned=True)
 
 
@@ -55,6 +63,17 @@ def refused(name: str) -> dict[str, Any]:
 
 
 FAULTS: dict[str, tuple[dict[str, Any], str]] = {
+    "kafka.version": ({"brokers": (2, 4)}, "upgrade them to 2.5 or newer"),
+    "kafka.acls": (
+        {"rights": {"p.public.t": RIGHTS - {"READ"}, "p.latest.public.t": RIGHTS | {"WRITE"}}},
+        "kafka-acls.sh --add --allow-principal User:… --operation READ --topic p.public.t",
+    ),
+    "kafka.hanging": (
+        {"open": [OpenTransaction("p.public.t", 2, 7, 4000.0)]},
+        "kafka-transactions.sh abort --topic p.public.t --partition 2 --start-offset 7",
+    ),
+    "spark.workers": ({"workers": WorkerPython("/py", (3, 8))}, "or leave spark.python out"),
+    "search.fields": ({"tables": replace(TABLES, tables=[WIDE])}, "leave_out of follower search"),
     "source.pooler": ({"source": replace(SOURCE, replication_error=PreconditionError("no"))}, "not a pooler"),
     "source.balancer": ({"source": with_server(other_started=datetime(2026, 1, 1, tzinfo=UTC))}, "the primary's own"),
     "source.version": ({"source": with_server(version=140_000)}, "upgrade it to 15"),
@@ -203,3 +222,31 @@ def test_a_topic_that_is_bounded_by_size_is_told(tmp_path: Path) -> None:
         make_parts(make_settings(tmp_path), cluster=topics(**{"retention.bytes": "9"})), "kafka.retention_bytes"
     )
     assert "keeps 9 bytes" in found[0].problem.what
+
+
+def test_another_python_on_this_machine_is_asked(tmp_path: Path) -> None:
+    """One without our packages lacks them by the names under which they are installed."""
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
+    bare.chmod(0o755)
+    settings = make_settings(tmp_path)
+
+    def named(python: str | None, master: str = "local[2]") -> WorkerPython | None:
+        spark = settings.spark.model_copy(update={"python": python, "master": master})
+        return read_worker_python(Pipeline(settings.model_copy(update={"spark": spark})))
+
+    found = named(str(bare))
+    assert found is not None
+    assert found.version == sys.version_info[:2]
+    assert {"opensearch-py", "psycopg[binary]"} <= {*found.lacking}
+    [finding] = find(make_parts(settings, workers=found), "spark.workers")
+    assert f"{bare} -m pip install" in finding.problem.remedy
+    assert named(sys.executable) is named(None) is named(str(bare), "spark://host:7077") is None
+    with pytest.raises(PreconditionError, match="is not there"):
+        named(str(tmp_path / "none"))
+
+
+def test_checks_are_chosen_by_name_and_by_category() -> None:
+    chosen = [check.name for check in select_checks(["kafka.acls", "machine"])]
+    assert chosen[0] == "kafka.acls"
+    assert len(chosen) == 1 + len(select_checks(["machine"]))

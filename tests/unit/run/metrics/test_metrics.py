@@ -12,6 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from cdc.core.counters import GROUPS, REJECTED, SCHEMA_CHANGES, SEARCH, UPKEEP_SECONDS
 from cdc.core.errors import PreconditionError
 from cdc.run.metrics.catalog import BY_NAME, METRICS, PIPELINE, MetricKind, to_markdown
 from cdc.run.metrics.collection import DocumentCollector
@@ -79,6 +80,7 @@ FULL = Document(
             behind_seconds=0.0,
             changes_waiting=0,
             bytes_waiting=0,
+            headroom_seconds=3600.0,
         )
     },
     tables={
@@ -87,7 +89,7 @@ FULL = Document(
         ),
         "public.orders": TableStatus(state=State.COPYING, copy=COPY),
     },
-    views={"shop.totals": View(order=1, state=State.OK, word="kept up", shows_seconds=1.0)},
+    views={"shop.totals": View(order=1, state=State.OK, word="kept up", shows_seconds=1.0, late=2)},
     letters={
         f"public.items|{n}": Letters(table="public.items", reason=f"not a date: {n}", keys=1, messages=2)
         for n in range(3)
@@ -95,6 +97,8 @@ FULL = Document(
     verifications={"lake": Verification(at=to_time(NOW - 60), verdict="equal")},
     lake_files=FileCounts(files=3, small_files=1, bytes=90, dead_row_ratio=0.25),
     log_age_seconds=4.0,
+    log_bytes={"changes": 1000, "transactions": 10},
+    disk_free_bytes={"lake": 5000},
 )
 REPORT = StreamReport(
     at=NOW,
@@ -109,6 +113,14 @@ REPORT = StreamReport(
     batch_seconds=[0.5],
     batch_changes=[10],
     stages={"read": 1.0, "apply": 2.0},
+    ops={"create": 30, "delete": 10},
+    counts={SCHEMA_CHANGES: {"widened": 1}, SEARCH: {REJECTED: 5}, UPKEEP_SECONDS: {"": 1.5}, GROUPS: {"a.b": 7}},
+)
+
+
+OF_STREAMS = (
+    *("cdc_follower_", "cdc_batch_", "cdc_freshness_", "cdc_schema_", "cdc_commit_", "cdc_upkeep_", "cdc_search_"),
+    "cdc_view_recomputed_",
 )
 
 
@@ -139,6 +151,12 @@ def test_every_metric_of_the_catalog_is_told_with_its_labels() -> None:
     ]
     assert {labels["le"]: value for labels, value in found["cdc_freshness_seconds_bucket"]}["+Inf"] == 4.0
     assert found["cdc_freshness_seconds_sum"][0][1] == 8.0
+    counted = {labels["op"]: value for labels, value in found["cdc_follower_changes_total"]}
+    assert counted == {"create": 30.0, "delete": 10.0}
+    # what has not happened yet is 0, so that its first time shows as a rise
+    kinds = {labels["kind"]: value for labels, value in found["cdc_schema_changes_total"]}
+    assert kinds == {"widened": 1.0, "altered": 0.0}
+    assert [found[f"cdc_search_{kind}_total"][0][1] for kind in ("rejected", "stale", "failed")] == [5.0, 0.0, 0.0]
     # one series for a reason, whatever it says of each message
     letters = {"pipeline": "shop", "table": "public.items", "reason": "not a date"}
     assert found["cdc_dead_letters"] == [(letters, 6.0)]
@@ -149,7 +167,7 @@ def test_metrics_of_tables_can_be_left_out_and_nothing_is_made_up() -> None:
     assert not [name for name in found if name in BY_NAME and BY_NAME[name].by_table]
     assert len(found["cdc_tables"]) == 2
     before = scraped(generate_latest(registry(None)).decode())
-    assert [name for name in before if not name.startswith(("cdc_follower_", "cdc_batch_", "cdc_freshness_"))] == []
+    assert [name for name in before if not name.startswith(OF_STREAMS)] == []
 
 
 def test_every_sample_is_in_the_catalog() -> None:
@@ -172,7 +190,7 @@ def test_rules_and_dashboard_name_metrics_that_exist() -> None:
     rules = re.findall("expr: (.*)", (ROOM / "alerts.yaml").read_text())
     panels = json.loads((ROOM / "dashboard.json").read_text())["panels"]
     queries = [target["expr"] for panel in panels for target in panel["targets"]]
-    assert len(rules) == 19
+    assert len(rules) == 25
     assert len(queries) > 20
     for query in (*rules, *queries):
         assert named_in(query), query

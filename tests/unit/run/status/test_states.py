@@ -50,16 +50,23 @@ def failing(*, is_still: bool = False) -> Failing:
         (CaptureLook(ConnectorState("c", "PAUSED", ("PAUSED",)), failing=failing()), True, State.PAUSED, "paused"),
         (CaptureLook(failing=failing()), True, State.STOPPED, "deleted"),
         (CaptureLook(failing=failing()), False, State.NEW, "not set up"),
-        (CaptureLook(None, UnreachableError("no"), failing()), True, State.SILENT, "does not answer"),
+        (CaptureLook(None, UnreachableError("no"), failing(), NOW - 60), True, State.SILENT, "does not answer"),
         (CaptureLook(None, UnreachableError("no"), failing(is_still=True)), True, State.STILL, "stands still"),
     ],
 )
 def test_one_state_from_connector_tasks_and_progress(
     look: CaptureLook, has_slot: bool, state: State, word: str
 ) -> None:
-    found = judge_capture(look, has_slot=has_slot)
+    found = judge_capture(look, has_slot=has_slot, is_log_current=True)
     assert (found.state, found.word) == (state, word)
     assert found.since == (NOW - 60 if look.failing and state is not State.NEW else None)
+
+
+@pytest.mark.parametrize("is_log_current", [True, False])
+def test_a_silent_connect_is_told_with_what_comes_into_the_log(is_log_current: bool) -> None:
+    look = CaptureLook(None, UnreachableError("no"), failing(), NOW)
+    line = judge_capture(look, has_slot=True, is_log_current=is_log_current).line
+    assert line == f"Kafka Connect; {'the log goes on' if is_log_current else 'nothing new comes into the log'}"
 
 
 def test_a_quiet_log_is_current_as_long_as_heartbeats_arrive() -> None:

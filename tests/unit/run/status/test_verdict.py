@@ -2,10 +2,19 @@
 
 import pytest
 
-from cdc.core.errors import HistoryLostError, PreconditionError
-from cdc.run.status.asking.facts import Trouble
+from cdc.connect.capture.connector_state import ConnectorState
+from cdc.core.errors import RECAPTURE, HistoryLostError, PreconditionError
+from cdc.run.health.result import Failing
+from cdc.run.status.asking.facts import LOST, CaptureLook, Facts, SourceChecks, Trouble
+from cdc.run.status.asking.questions import LastAnswer
 from cdc.run.status.document import StatusProblem
-from cdc.run.status.judging.problem_list import find_differences, find_slot_problems, list_problems
+from cdc.run.status.judging.problem_list import (
+    find_differences,
+    find_part_problems,
+    find_slot_problems,
+    list_problems,
+)
+from cdc.run.status.judging.states import Judged
 from cdc.run.status.judging.verdict import reach_verdict
 from cdc.run.status.things import (
     CopyStatus,
@@ -112,3 +121,17 @@ def test_one_error_of_several_questions_is_one_problem() -> None:
     assert (first.order, first.command, first.language) == (1, "ALTER ROLE me LOGIN", "sql")
     assert (first.subject.kind, first.subject.name) == ("part", "source")
     assert str(first) == "Postgres refuses → ALTER ROLE me LOGIN"
+
+
+def test_a_failed_capture_beside_a_moved_slot_has_the_remedy_that_helps() -> None:
+    """The slot is asked once, by who asks whether source and log lead on."""
+    failed = PreconditionError("connector c failed: no", "`cdc bootstrap` starts it again")
+    look = CaptureLook(ConnectorState("c", "RUNNING", ("FAILED",), "no"), failing=Failing(failed, None, True, "no"))
+    lost = Trouble(LOST, Level.NOW, HistoryLostError("somebody moved the slot", RECAPTURE))
+    states = {"capture": Judged(State.FAILED, "failed"), "log": Judged(State.OK, "current")}
+    for found, remedy in (((), failed.remedy), ((lost,), RECAPTURE)):
+        facts = Facts(0.0, capture=LastAnswer(look), continuity=LastAnswer(SourceChecks(findings=found)))
+        [problem] = find_part_problems(facts, states, {"capture": "The capture"})
+        assert problem.error.remedy == remedy
+    assert problem.error.what == "connector c failed: no; somebody moved the slot"
+    assert isinstance(problem.error, HistoryLostError)

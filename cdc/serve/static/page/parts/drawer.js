@@ -62,7 +62,7 @@ const DRAWERS = {
   },
   view(name) {
     const v = page.doc.views[name];
-    return v && [name, v, [problemBox(name), v.why ? html`<div class="note-box">${v.why}</div>` : '', facts([['state since', time(v.since)], ['rows', unless(v.rows, count)], ['shows commits after', unless(v.shows_seconds, span)], ['kept up', v.how], ['by', v.engine], ['groups anew', unless(v.groups_per_minute, (n) => `${count(n)} a minute`)], ['came too late', v.late], ['made of', v.tables?.join(', ')], ['held by', v.in?.join(', ') || 'the lake alone'], ['verified', v.verified_at ? html`${v.verdict}, ${when(v.verified_at)}` : 'not yet']]), block('How a change reaches it', command(`cdc views explain ${name}`)), acts(actButton('rebuild', name), actButton('verify', name))]];
+    return v && [name, v, [problemBox(name), v.why ? html`<div class="note-box">${v.why}</div>` : '', facts([['state since', time(v.since)], ['rows', unless(v.rows, count)], ['shows commits after', unless(v.shows_seconds, span)], ['kept up', v.how], ['groups anew', unless(v.groups_per_minute, (n) => `${count(n)} a minute`)], ['came too late', v.late], ['made of', v.tables?.join(', ')], ['held by', v.in?.join(', ') || 'the lake alone'], ['verified', v.verified_at ? html`${v.verdict}, ${when(v.verified_at)}` : 'not yet']]), block('How a change reaches it', command(`cdc views explain ${name}`)), acts(actButton('rebuild', name), actButton('verify', name))]];
   },
   letters(id) {
     const l = page.doc.letters[id];

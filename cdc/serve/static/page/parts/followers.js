@@ -38,7 +38,7 @@ export function paintFollowers() {
 const withoutSchema = (name) => name.replace('public.', '');
 export const verified = (o) => o.verified_at ? html`${o.verdict}, ${when(o.verified_at)}` : html`<span class="dim">not yet</span>`;
 function viewRow([name, v]) {
-  const dot = name.indexOf('.') + 1, keptUp = [v.engine ? `by ${v.engine}` : null, v.groups_per_minute != null ? `${count(v.groups_per_minute)} groups anew a minute` : null].filter(Boolean).join(', ');
+  const dot = name.indexOf('.') + 1, keptUp = v.groups_per_minute != null ? `${count(v.groups_per_minute)} rows anew a minute` : '';
   return html`<tr data-open="view:${name}" data-key="${name}"><td class="lead duo"><button type="button" class="rowname" data-open="view:${name}"><span>${name.slice(0, dot)}</span>${name.slice(dot)}</button><small>${v.tables ? `of ${v.tables.map(withoutSchema).join(', ')}` : ''}</small></td><td data-h="State" class="duo">${badge(v)}<small>${v.why}</small></td><td data-h="Rows" class="num">${count(v.rows)}</td>
     <td data-h="Shows commits after" class="num">${span(v.shows_seconds)}</td><td data-h="How" class="duo">${v.how}<small>${keptUp}</small></td>
     <td data-h="Came late" class="num">${v.late ? html`${count(v.late)}<span class="dim"> late</span>` : NONE}</td><td data-h="Held by">${v.in?.length ? v.in.join(', ') : html`<span class="dim">the lake alone</span>`}</td><td data-h="Verified" class="num">${verified(v)}</td></tr>`;

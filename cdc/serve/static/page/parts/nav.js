@@ -27,7 +27,7 @@ function tablesFlag() {
   return html`${stopped ? flag('stopped', 'now', count(stopped)) : ''}${number(states.length)}`;
 }
 export function paintNav() {
-  const { doc } = page, letters = sum(doc.letters, 'messages'), late = Object.values(doc.verifications).filter((v) => v.late || v.verdict !== 'equal').length;
+  const { doc } = page, letters = sum(doc.letters, 'messages'), late = Object.values(doc.verifications).filter((v) => v.verdict !== 'equal').length;
   put('brand', html`${doc.pipeline.name}<small> cdc ${doc.pipeline.version}</small>`);
   const items = [
     ['now', 'Now', nowFlag()], ['freshness', 'How fresh', isFilling() ? flag('today', 'today', '') : ''], ['followers', 'Followers', worst(doc.followers)],

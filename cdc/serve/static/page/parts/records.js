@@ -3,7 +3,7 @@
 import { command, grid, head, html, icon, put } from '../html.js';
 import { page } from '../state.js';
 import { levelOf, when } from '../states.js';
-import { clock, count, day, plural, seconds, secondsLeft, short, span } from '../words.js';
+import { clock, count, day, plural, short } from '../words.js';
 import { actButton } from '../verbs.js';
 
 const sum = (list, key) => list.reduce((n, o) => n + (o[key] ?? 0), 0);
@@ -17,9 +17,8 @@ export function paintLetters() {
 }
 
 function verificationRow([name, v]) {
-  const [shape, colour] = v.verdict !== 'equal' ? ['stopped', 'now'] : v.late ? ['know', 'know'] : ['ok', 'ok'];
-  const due = !v.due ? '' : v.late ? html`<span class="s-know">was due ${span(seconds(v.due))} ago</span>` : `next in ${span(secondsLeft(v.due))}`;
-  return html`<tr data-key="${name}"><td class="lead"><b>${name}</b></td><td data-h="Result"><span class="state s-${colour}">${icon(shape)}${v.verdict}${v.late ? ', long ago' : ''}</span></td><td data-h="Compared" class="num duo">${short(v.rows)} rows<small>${count(v.tables)} of ${count(v.of)} ${name === 'views' ? 'views' : 'tables'}</small></td><td data-h="When" class="num duo">${when(v.at)}<small>${due}</small></td></tr>`;
+  const [shape, colour] = v.verdict !== 'equal' ? ['stopped', 'now'] : ['ok', 'ok'];
+  return html`<tr data-key="${name}"><td class="lead"><b>${name}</b></td><td data-h="Result"><span class="state s-${colour}">${icon(shape)}${v.verdict}</span></td><td data-h="Compared" class="num duo">${short(v.rows)} rows<small>${count(v.tables)} of ${count(v.of)} ${name === 'views' ? 'views' : 'tables'}</small></td><td data-h="When" class="num duo">${when(v.at)}</td></tr>`;
 }
 export function paintVerifications() {
   const all = Object.entries(page.doc.verifications);

@@ -1,0 +1,72 @@
+"""What only another client than librdkafka asks of a cluster: the bytes of topics, a version."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from cdc.core.error_text import pick_first_line
+from cdc.core.errors import PreconditionError, UnreachableError
+from cdc.log.clients.connection import REQUEST_SECONDS
+from cdc.log.settings import LogSettings
+
+if TYPE_CHECKING:
+    from kafka import KafkaAdminClient
+
+
+@contextmanager
+def open_administration(log: LogSettings, seconds: float = REQUEST_SECONDS) -> Iterator["KafkaAdminClient"]:
+    """Open kafka-python's administration client. Raises UnreachableError, or PreconditionError where it is refused."""
+    from kafka import KafkaAdminClient
+    from kafka import errors as kafka_errors
+
+    where = f"Kafka {log.bootstrap}"
+    try:
+        client = KafkaAdminClient(**_options(log, seconds))
+        try:
+            yield client
+        finally:
+            client.close()
+    except (kafka_errors.KafkaConnectionError, kafka_errors.KafkaTimeoutError) as error:
+        told = f"{where} does not answer: {pick_first_line(error)}"
+        raise UnreachableError(told, "check log.bootstrap; is it running?") from error
+    except kafka_errors.KafkaError as error:
+        told = f"{where} refused a request: {pick_first_line(error)}"
+        raise PreconditionError(told, "see the broker's log") from error
+
+
+def _options(log: LogSettings, seconds: float) -> Mapping[str, Any]:
+    milliseconds = round(1000 * seconds)
+    options: dict[str, Any] = {
+        "bootstrap_servers": [server.rpartition("://")[2].strip() for server in log.bootstrap.split(",")],
+        "client_id": "cdc",
+        "security_protocol": log.security_protocol,
+        "request_timeout_ms": milliseconds,
+        "bootstrap_timeout_ms": milliseconds,
+    }
+    if log.sasl_mechanism:
+        options |= {
+            "sasl_mechanism": log.sasl_mechanism,
+            "sasl_plain_username": log.username,
+            "sasl_plain_password": log.password.get_secret_value() if log.password else "",
+        }
+    if "SSL" in log.security_protocol and log.ca_file:
+        options["ssl_cafile"] = log.ca_file
+    return options
+
+
+def sum_bytes(client: "KafkaAdminClient", kind_of: Callable[[str], str | None]) -> Mapping[str, int]:
+    """The bytes of topics on the brokers' disks, all replicas, by the kind that `kind_of` gives to a topic's name."""
+    sizes = dict[str, int]()
+    for broker in client.describe_log_dirs():
+        for topic in (topic for folder in broker["log_dirs"] for topic in folder["topics"]):
+            if (kind := kind_of(topic["name"])) is not None:
+                size = sum(part["partition_size"] for part in topic["partitions"])
+                sizes[kind] = sizes.get(kind, 0) + size
+    return sizes
+
+
+def read_version(client: "KafkaAdminClient") -> tuple[int, ...]:
+    """The version of a broker, as far as the requests that it takes tell."""
+    broker = client.describe_cluster()["brokers"][0]["broker_id"]
+    found: tuple[int, ...] = client.get_broker_version_data(broker).broker_version
+    return found
