@@ -1,5 +1,6 @@
 """OpenSearch clusters, and the indexes of the followers in them."""
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -12,8 +13,9 @@ from cdc.run.doctor.parts import AskedParts
 from cdc.sinks.opensearch import layout
 from cdc.sinks.opensearch.layout import IndexNote
 from cdc.sinks.opensearch.settings import ClusterSettings
+from cdc.sinks.search.table_shapes import shape_of
 
-_OLDEST: Final = 2
+_OLDEST: Final = {"opensearch": 2, "elasticsearch": 8}
 _FULL_PERCENT: Final = 85.0
 _BLOCKS: Final = ("read_only", "read_only_allow_delete", "read", "write", "metadata")
 
@@ -49,11 +51,11 @@ def find_clusters(parts: AskedParts) -> Iterator[Fault]:
 
 @check("search.product", Severity.ERROR, "other products answer otherwise to what we ask")
 def find_other_products(parts: AskedParts) -> Iterator[Fault]:
-    """It is OpenSearch 2 or newer."""
+    """It is OpenSearch 2 or newer, or Elasticsearch 8 or newer."""
     for name, facts, _ in _clusters(parts):
-        if facts.distribution != "opensearch" or int(facts.version.partition(".")[0]) < _OLDEST:
+        if int(facts.version.partition(".")[0]) < _OLDEST.get(facts.distribution, math.inf):
             what = f"follower {name} has a cluster of {facts.distribution} {facts.version}"
-            yield Fault(name, what, f"name the url of an OpenSearch {_OLDEST} or newer")
+            yield Fault(name, what, "name the url of an OpenSearch 2, or an Elasticsearch 8, or newer")
 
 
 @check("search.plaintext", Severity.WARNING, "the password, and every document, can be read on their way")
@@ -160,9 +162,12 @@ def find_blocked(parts: AskedParts) -> Iterator[Fault]:
 )
 def find_changed_mappings(parts: AskedParts) -> Iterator[Fault]:
     """The fields of an index are those of its table, and no other."""
-    for _, index, state, note, _ in _indexes(parts):
-        wanted = layout.table_mapping(note)
-        fields = state.mapping.get("properties", {})
+    for _, index, state, note, settings in _indexes(parts):
+        shape, fields = shape_of(settings, note.table.name), state.mapping.get("properties", {})
+        # one of another shape is filled anew
+        if note.shape != shape.name:
+            continue
+        wanted = layout.table_mapping(note.as_meta(), shape.mapping_of(note.table))
         others = [
             field
             for field in {**fields, **wanted["properties"]}

@@ -122,7 +122,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "lake.inodes": (no_space(free_inodes=0.01), "remove small files"),
     "lake.file_system": (no_space(file_system="cifs"), "another file system"),
     "lake.distance": (no_space(file_system="nfs4"), "a disk of this machine"),
-    "search.product": ({"search": replace(SEARCH, distribution="elasticsearch", version="8.1.0")}, "OpenSearch 2"),
+    "search.product": ({"search": replace(SEARCH, distribution="elasticsearch", version="7.17.0")}, "Elasticsearch 8"),
     "search.health": ({"search": replace(SEARCH, health="red")}, "allocation/explain"),
     "search.disk": ({"search": replace(SEARCH, disks={"node": 93.0})}, "make room"),
     "search.shards": ({"search": replace(SEARCH, shards=1000)}, "raise cluster.max_shards_per_node"),
