@@ -124,7 +124,7 @@ class Indexes:
         # one that says nothing of its index has no type that only one product has
         kept = {} if shape.is_default else Product.ask(client).settings_for(list_types(fields))
         own = layout.table_settings(s.shards, s.replicas, s.deletes_remembered_hours)
-        settings = {**own, **kept, **given.flat_settings}
+        settings = {**own, **given.flat_settings, **kept}
         return {"mappings": layout.table_mapping(meta, fields), "settings": {"index": settings}}
 
     def put_in_place(self, client: OpenSearch, name: TableName, index: str, old: Sequence[str]) -> None:

@@ -13,11 +13,11 @@ _COUNTERPARTS: Final = {
     "xy_shape": "shape",
 }
 """OpenSearch's types, and what Elasticsearch has for the same."""
-_VECTORS: Final = frozenset({"knn_vector", "dense_vector"})
 OPENSEARCH: Final = "OpenSearch"
 ELASTICSEARCH: Final = "Elasticsearch"
+_VECTORS: Final = {OPENSEARCH: {"knn_vector"}, ELASTICSEARCH: {"dense_vector", "sparse_vector", "rank_vectors"}}
 _WITHOUT_VECTORS: Final = {OPENSEARCH: (3, 0), ELASTICSEARCH: (9, 2)}
-"""From which versions on a document is kept without its vectors, unless an index says otherwise."""
+"""From which versions on a document is kept without fields of these types, unless an index says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Product:
 
     def settings_for(self, types: Iterable[str]) -> Mapping[str, Any]:
         """The settings that keep a document as it was written: verification reads it."""
-        if not _VECTORS & {*types} or self.version < _WITHOUT_VECTORS[self.name]:
+        if not _VECTORS[self.name] & {*types} or self.version < _WITHOUT_VECTORS[self.name]:
             return {}
         if self.name == OPENSEARCH:
             return {"knn.derived_source.enabled": False}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 from urllib.parse import urlsplit
 
+from cdc.core.plural import format_count
 from cdc.run.doctor.check import Fault, Severity, check
 from cdc.run.doctor.checks.source import is_local
 from cdc.run.doctor.facts.search import IndexState, SearchFacts
@@ -182,6 +183,16 @@ def find_changed_mappings(parts: AskedParts) -> Iterator[Fault]:
         if others or state.mapping.get("dynamic") != "strict":
             what = f"index {index} has other fields than {note.table.name}: {', '.join(others) or 'dynamic ones'}"
             yield Fault(index, what, f"`cdc bootstrap` fills it again once it is gone: DELETE /{index}")
+
+
+@check("search.refused", Severity.WARNING, "searches do not find these rows", at_bootstrap=False)
+def find_refused(parts: AskedParts) -> Iterator[Fault]:
+    """An index that `indexes` describes takes every row."""
+    for name, facts, settings in _clusters(parts):
+        if facts.refused:
+            index = layout.refusals_index(settings.prefix)
+            what = f"indexes of follower {name} have refused {format_count(facts.refused, 'row')}"
+            yield Fault(index, what, f"see GET /{index}/_search?q=kept:true; change the rows, or `indexes`")
 
 
 @check(

@@ -123,6 +123,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "lake.file_system": (no_space(file_system="cifs"), "another file system"),
     "lake.distance": (no_space(file_system="nfs4"), "a disk of this machine"),
     "search.product": ({"search": replace(SEARCH, distribution="elasticsearch", version="7.17.0")}, "Elasticsearch 8"),
+    "search.refused": ({"search": replace(SEARCH, refused=2)}, "_search?q=kept:true"),
     "search.health": ({"search": replace(SEARCH, health="red")}, "allocation/explain"),
     "search.disk": ({"search": replace(SEARCH, disks={"node": 93.0})}, "make room"),
     "search.shards": ({"search": replace(SEARCH, shards=1000)}, "raise cluster.max_shards_per_node"),
