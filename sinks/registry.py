@@ -55,9 +55,9 @@ def find_refusal(settings: FollowerSettings, table: Table) -> PreconditionError 
     try:
         match settings:
             case SearchSettings():
-                from cdc.sinks.opensearch import layout as index
+                from cdc.sinks.search.table_shapes import check_table
 
-                index.check_table(table)
+                check_table(table, settings)
             case PercolatorSettings():
                 from cdc.sinks.percolator import layout as percolator
 

@@ -50,13 +50,15 @@ def check(context: typer.Context) -> None:
     """Read the configuration and say everything that is wrong with it.
 
     Where the source answers, or else the lake, views are refused that would stop over these tables. Also told are
-    columns that views take otherwise than Postgres does, and columns and inheriting tables that are not sent. Where
+    columns that views take otherwise than Postgres does, and columns and inheriting tables that are not sent. Indexes
+    that `indexes` of a follower describes are made in its cluster under another name, and deleted at once. Where
     there is a lake, names that a history has in it are refused.
     """
     invocation = Invocation.of(context)
     settings = invocation.settings
     from cdc.run.tables.column_notices import ask_tables
     from cdc.run.tables.history_places import check_places
+    from cdc.run.tables.index_check import check_indexes, has_described
     from cdc.run.tables.view_check import check_views
 
     with invocation.open_pipeline() as pipeline:
@@ -64,10 +66,13 @@ def check(context: typer.Context) -> None:
         asked = ask_tables(pipeline)
         if asked is None and settings.views:
             output.say("the source does not answer, and there is no lake: the views were not checked over their tables")
+        if asked is None and has_described(settings):
+            output.say("the source does not answer, and there is no lake: indexes were not checked by their columns")
         if asked:
             for notice in asked.notices:
                 output.warn(str(notice))
             check_views(pipeline, asked.tables)
+            check_indexes(pipeline, asked.tables, output.say)
     tables, followers = len(settings.source.tables), ", ".join(settings.followers)
     output.data(f"{invocation.config}: ok: pipeline {settings.pipeline.name}, tables: {tables}, followers: {followers}")
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from cdc.columns.rows.digest import Digest
+from cdc.columns.rows.held import Held
 from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys, key_bits
 from cdc.columns.table_copy import TableCopy
 from cdc.core.errors import PreconditionError, TableStoppedError
@@ -52,6 +53,9 @@ class Readable(Protocol):
 
     def digest(self, table: Table) -> Digest:
         """The digest of the same rows, computed where they are read."""
+
+    def held(self, table: Table) -> Held | None:
+        """What it holds of the table, and as which `rows` and `digest` see it; None if that is the table itself."""
 
 
 class FedFollower(Follower[TableCopy, FeedBatch], Readable, Protocol):

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from cdc.config.history_findings import find_wrong_histories
+from cdc.config.index_findings import find_foreign_indexes
 from cdc.config.metrics_settings import MetricsSettings
 from cdc.config.spark_settings import SparkSettings
 from cdc.config.table_findings import entry, find_wrong_policies, find_wrong_tables
@@ -181,6 +182,8 @@ class PipelineSettings(Settings):
 
     @model_validator(mode="after")
     def _check_held(self) -> Self:
+        views = [*map(TableName.parse, self.views)]
+        _refuse([*find_foreign_indexes(self.followers, self.selection, views)])
         _refuse(
             [
                 (("followers", name, *place), f"{text} is none of source.tables and no view")

@@ -13,6 +13,7 @@ from cdc.core.settings import Settings
 from cdc.sinks.registry import FollowerSettings
 
 _NAMES: Final[Mapping[Any, str]] = {
+    Any: "anything",
     str: "text",
     int: "whole number",
     float: "number",
@@ -47,7 +48,8 @@ def _nested(path: str, block: type[Settings]) -> Iterator[tuple[str, type[Settin
     for name, field in block.model_fields.items():
         if inner := _block_of(field.annotation):
             # `followers.NAME, kind: delta` holds `followers.NAME.…`
-            yield from _nested(f"{path.split(',')[0]}.{name}", inner)
+            named = ".NAME" if get_origin(field.annotation) is dict else ""
+            yield from _nested(f"{path.split(',')[0]}.{name}{named}", inner)
 
 
 def _block_of(annotation: object) -> type[Settings] | None:
@@ -74,7 +76,7 @@ def _type_name(annotation: Any) -> str:
     origin = get_origin(annotation)
     if origin is Literal:
         return _choices(options)
-    names = [_type_name(each) for each in options if isinstance(each, type) or get_args(each)]
+    names = [_type_name(each) for each in options if isinstance(each, type) or get_args(each) or each is Any]
     return _NESTED[origin].format(*names) if origin in _NESTED else " or ".join(name for name in names if name)
 
 

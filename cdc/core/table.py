@@ -29,6 +29,8 @@ class Kind(StrEnum):
     INTERVAL = "interval"
     GEOMETRIC = "geometric"
     LITERAL = "literal"
+    VECTOR = "vector"
+    GEOMETRY = "geometry"
     STRUCT = "struct"  # of views only
 
 

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import astuple, dataclass
 from typing import Final
 
+import pyarrow as pa
+
 from cdc.columns.types.postgres_type import PostgresType
 from cdc.columns.types.registry import TYPES, type_of
 from cdc.columns.types.text_meaning import UseKind
@@ -49,10 +51,14 @@ def _lines(each: PostgresType) -> Iterator[tuple[str, Column]]:
 def _row(line: str, column: Column) -> TypeRow:
     found = type_of(column)
     # the largest precision stands for any p and s here
-    delta = "decimal(p,s)" if column.precision == MAX_DECIMAL_DIGITS else str(delta_type(found.arrow))
+    delta = "decimal(p,s)" if column.precision == MAX_DECIMAL_DIGITS else _delta(found.arrow)
     meaning = find_meaning(column)
     uses = ", ".join(use for use in UseKind if meaning and use in meaning.uses)
-    return TypeRow(line, delta, found.index["type"], found.exact, uses)
+    return TypeRow(line, delta, TYPES[column.kind].index["type"], found.exact, uses)
+
+
+def _delta(kind: pa.DataType) -> str:
+    return f"array<{_delta(kind.value_type)}>" if pa.types.is_list(kind) else str(delta_type(kind))
 
 
 def to_markdown() -> str:

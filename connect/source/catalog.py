@@ -139,7 +139,8 @@ def _choice_refusals(
         elif types.apply_choice(by_name[column], choice) is None:
             yield PreconditionError(
                 f"{where}, and its type is {by_name[column].type or by_name[column].kind}",
-                "numeric can be text, double or decimal(p,s); date, timestamp, timestamptz and interval can be text",
+                "numeric can be text, double or decimal(p,s); date, timestamp, timestamptz, interval, vectors and"
+                " geometries can be text",
             )
         elif column in key and (obstacle := types.find_key_obstacle(by_name[column], choice)):
             remedy = "take it out of source.column_types" if by_name[column].array else "choose decimal(p,s) or text"

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from cdc.columns.types.decimals import MONEY_COLUMN
+from cdc.columns.types.extensions.geometries import describe_modifier
+from cdc.columns.types.extensions.vectors import MOST_DIMENSIONS
 from cdc.columns.types.registry import TYPES, type_of
 from cdc.connect.table_choices import ChosenKind, ChosenType, ColumnChoices
 from cdc.core.table import MAX_DECIMAL_DIGITS, MONEY, NUMERIC, Column, Kind
@@ -15,12 +17,14 @@ KINDS: Final[Mapping[str, Kind]] = {name: each.kind for each in TYPES.values() f
 """Built-in types with their own kind; of all others, followers hold Postgres's text."""
 _OF_EXTENSIONS: Final[Mapping[str, Kind]] = {name: each.kind for each in TYPES.values() for name in each.extensions}
 
+_TEXTS_IN_ARRAYS: Final = (Kind.VECTOR, Kind.GEOMETRY)
+
 
 @dataclass(frozen=True, slots=True)
 class PgType:
     """A row of pg_type: `base` is the type under a domain, `element` the type of an array's elements, else 0.
 
-    `separator`: between its values in the text of an array.
+    `separator`: between its values in the text of an array. `attributes`: of a composite type only.
     """
 
     oid: int
@@ -31,6 +35,7 @@ class PgType:
     base: int
     element: int
     separator: str = ","
+    attributes: tuple[Any, ...] | None = ()
 
     @property
     def qualified_name(self) -> str:
@@ -48,6 +53,8 @@ def to_column(name: str, oid: int, modifier: int, known: Types) -> Column:
     element, modifier = _resolve_domain(known[found.element], modifier, known)
     # an array of a domain over arrays: each element is one text
     made = Column(name, Kind.LITERAL) if element.element else _scalar(name, element, modifier)
+    if made.kind in _TEXTS_IN_ARRAYS:
+        made = Column(name, Kind.LITERAL, type=element.qualified_name)
     return replace(made, array=True, separator=element.separator)
 
 
@@ -86,7 +93,9 @@ def find_key_obstacle(column: Column, choice: ChosenType) -> str | None:
 
 
 def to_key_column(column: Column) -> Column:
-    """Change the column for use in a key: an array becomes its text."""
+    """Change the column for use in a key: an array, or a vector, becomes its text."""
+    if column.kind is Kind.VECTOR:
+        return Column(column.name, Kind.LITERAL, type=column.type, number=column.number)
     if not column.array:
         return column
     return Column(column.name, Kind.LITERAL, type=f"{column.type or column.kind}[]", number=column.number)
@@ -115,7 +124,12 @@ def _scalar(name: str, found: PgType, modifier: int) -> Column:
         return _numeric(name, modifier)
     if is_built_in and found.name == MONEY:
         return replace(MONEY_COLUMN, name=name)
-    known = TYPES[(KINDS if is_built_in else _OF_EXTENSIONS).get(found.name, Kind.LITERAL)]
+    named = KINDS if is_built_in else {} if found.attributes != () else _OF_EXTENSIONS
+    known = TYPES[named.get(found.name, Kind.LITERAL)]
+    if known.kind is Kind.GEOMETRY:
+        return Column(name, known.kind, type=describe_modifier(found.qualified_name, modifier))
+    if known.kind is Kind.VECTOR and modifier > MOST_DIMENSIONS:
+        return Column(name, Kind.LITERAL, type=found.qualified_name)
     compared_as = found.name if found.name in known.compared_otherwise else ""
     return Column(name, known.kind, type=found.qualified_name if known.has_name else "", compared_as=compared_as)
 

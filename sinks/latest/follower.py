@@ -235,6 +235,9 @@ class LatestFollower:
     def digest(self, table: Table) -> Digest:
         return read.digest(require_spark(self._spark), self._log, self._own_topic(table))
 
+    def held(self, table: Table) -> None:
+        """None: whole rows."""
+
     def _own_topic(self, table: Table) -> str:
         """The topic of a registered table; raises HistoryLostError for another one."""
         if not self._states.read().has_topic(table.name):

@@ -1,20 +1,59 @@
 """The bodies of bulk requests, built column by column: puts and deletes of documents by their keys."""
 
 import hashlib
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.columns.feed import FeedRows
-from cdc.columns.rows.documents import documents, key_documents, portions
+from cdc.columns.rows.documents import key_documents, portions
 from cdc.core.table import Table
+from cdc.sinks.opensearch.fields import write_documents
 
 ID_BYTES: Final = 512
 """OpenSearch's limit for ids. A longer key's id is a hash; other ids are JSON and begin with a brace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where documents are: their ids and, where it is not made of the id, their routing; an empty one is none."""
+
+    ids: pa.Array
+    routing: pa.Array | None = None
+
+
+class DocumentForm(Protocol):
+    """How rows become documents of an index."""
+
+    def documents(self, rows: pa.Table, table: Table) -> pa.Array:
+        """Write rows as documents, each a text of one line."""
+
+    def addresses(self, rows: pa.Table, table: Table) -> Addresses:
+        """Where the documents of rows are, which may be their keys alone."""
+
+    def key_fields(self, table: Table) -> Sequence[str]:
+        """The names of the key's columns in documents."""
+
+
+class WholeRows:
+    """Documents with all columns of a row, and its key as their id."""
+
+    def documents(self, rows: pa.Table, table: Table) -> pa.Array:
+        return write_documents(rows, table)
+
+    def addresses(self, rows: pa.Table, table: Table) -> Addresses:
+        return Addresses(identities(key_documents(rows, table)))
+
+    def key_fields(self, table: Table) -> Sequence[str]:
+        return table.key
+
+
+WHOLE_ROWS: Final = WholeRows()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,27 +81,27 @@ class Operations:
         return Operations(self.ids.slice(start, length), self.lines.slice(start, length))
 
 
-def operations(changes: FeedRows, table: Table, version: int) -> Iterator[Operations]:
+def operations(changes: FeedRows, table: Table, version: int, form: DocumentForm = WHOLE_ROWS) -> Iterator[Operations]:
     """Make the actions for changes of a table, in parts."""
     # in any order: the changes have each key once
-    yield from put_rows(changes.rows, table, version)
+    yield from put_rows(changes.rows, table, version, form)
     for keys in portions(changes.gone):
-        yield deletes(identities(key_documents(keys, table)), version)
+        yield deletes(form.addresses(keys, table), version)
 
 
-def put_rows(rows: pa.Table, table: Table, version: int) -> Iterator[Operations]:
+def put_rows(rows: pa.Table, table: Table, version: int, form: DocumentForm = WHOLE_ROWS) -> Iterator[Operations]:
     """Make the actions that put rows, in parts."""
     for portion in portions(rows):
-        yield puts(identities(key_documents(portion, table)), documents(portion, table), version)
+        yield puts(form.addresses(portion, table), form.documents(portion, table), version)
 
 
-def puts(ids: pa.Array, texts: pa.Array, version: int) -> Operations:
+def puts(at: Addresses, texts: pa.Array, version: int) -> Operations:
     """Make the actions that put documents, each a text of one line."""
-    return Operations(ids, _lines('{"index":{"_id":"', ids, f'",{_meta(version)}', texts, "\n"))
+    return Operations(at.ids, _lines("index", at, version, texts, "\n"))
 
 
-def deletes(ids: pa.Array, version: int) -> Operations:
-    return Operations(ids, _lines('{"delete":{"_id":"', ids, f'",{_meta(version)}'))
+def deletes(at: Addresses, version: int) -> Operations:
+    return Operations(at.ids, _lines("delete", at, version))
 
 
 def _meta(version: int) -> str:
@@ -70,20 +109,37 @@ def _meta(version: int) -> str:
     return f'"version":{version},"version_type":"external_gte"}}}}\n'
 
 
-def _lines(before: str, ids: pa.Array, *behind: pa.Array | str) -> pa.Array:
-    """Make lines with escaped ids: an id is JSON or a hash, so only quotes and backslashes need escaping."""
-    escaped = pc.replace_substring(pc.replace_substring(ids, "\\", "\\\\"), '"', '\\"')
-    return pc.binary_join_element_wise(before, escaped, *behind, "").cast(pa.binary())
+def _lines(action: str, at: Addresses, version: int, *behind: pa.Array | str) -> pa.Array:
+    parts: list[pa.Array | str] = [f'{{"{action}":{{"_id":"', _escape(at.ids), '"']
+    if at.routing is not None:
+        routed = pc.binary_join_element_wise(',"routing":"', _escape(at.routing), '"', "")
+        parts.append(pc.if_else(pc.equal(at.routing, ""), "", routed))
+    return pc.binary_join_element_wise(*parts, f",{_meta(version)}", *behind, "").cast(pa.binary())
+
+
+def _escape(texts: pa.Array) -> pa.Array:
+    """Write texts as JSON has them between quotes; of keys, which are JSON, no more than quotes has to be escaped."""
+    escaped = pc.replace_substring(pc.replace_substring(texts, "\\", "\\\\"), '"', '\\"')
+    control = pc.match_substring_regex(texts, r"[\x00-\x1f]")
+    if not pc.any(control).as_py():
+        return escaped
+    written = [json.dumps(text, ensure_ascii=False)[1:-1] for text in texts.filter(control).to_pylist()]
+    return pc.replace_with_mask(escaped, control, pa.array(written, pa.string()))
 
 
 def identities(keys: pa.Array) -> pa.Array:
     """The ids of rows with these key documents."""
-    long = pc.greater(pc.binary_length(keys), ID_BYTES)
-    if not pc.any(long).as_py():
-        return keys
     # the whole key stays in the document
-    hashed = [hashlib.sha256(key.encode()).hexdigest() for key in keys.filter(long).to_pylist()]
-    return pc.replace_with_mask(keys, long, pa.array(hashed, pa.string()))
+    return shorten(keys)
+
+
+def shorten(ids: pa.Array) -> pa.Array:
+    """Replace ids that are too long by hashes of them."""
+    long = pc.greater(pc.binary_length(ids), ID_BYTES)
+    if not pc.any(long).as_py():
+        return ids
+    hashed = [hashlib.sha256(each.encode()).hexdigest() for each in ids.filter(long).to_pylist()]
+    return pc.replace_with_mask(ids, long, pa.array(hashed, pa.string()))
 
 
 def chunks(operations: Operations, most: int, most_bytes: int) -> Iterator[Operations]:

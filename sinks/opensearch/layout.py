@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from cdc.columns.types.postgres_type import KEYWORD
-from cdc.columns.types.registry import type_of
 from cdc.core.errors import PreconditionError
 from cdc.core.position import BEFORE_LOG, Bookmark, Position
 from cdc.core.table import Table, TableName
@@ -37,15 +36,20 @@ MOST_FIELDS = 5000
 
 @dataclass(frozen=True, slots=True)
 class IndexNote:
-    """The note in the `_meta` of an index's mapping; without a bookmark its copy is not finished."""
+    """The note in the `_meta` of an index's mapping; without a bookmark its copy is not finished.
+
+    `shape`: the name of what the settings say of this index; empty if they say nothing.
+    """
 
     owner: Owner
     table: Table
     bookmark: Bookmark | None = None
+    shape: str = ""
 
     def as_meta(self) -> dict[str, Any]:
         bookmark = self.bookmark.as_json() if self.bookmark else None
-        return {"cdc": {**self.owner.as_json(), "table": self.table.as_json(), "bookmark": bookmark}}
+        told = {"table": self.table.as_json(), "bookmark": bookmark, "shape": self.shape}
+        return {"cdc": {**self.owner.as_json(), **told}}
 
     @classmethod
     def from_meta(cls, meta: dict[str, Any] | None) -> Self | None:
@@ -54,7 +58,8 @@ class IndexNote:
         if not found:
             return None
         bookmark = Bookmark.from_json(found["bookmark"]) if found["bookmark"] else None
-        return cls(Owner(found["pipeline"], found["follower"]), Table.from_json(found["table"]), bookmark)
+        owner = Owner(found["pipeline"], found["follower"])
+        return cls(owner, Table.from_json(found["table"]), bookmark, found["shape"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +123,11 @@ def refusals_index(prefix: str) -> str:
     return f"{prefix}-cdc.refusals"
 
 
+def trial_index(prefix: str, name: str) -> str:
+    """An index that is made to see whether the cluster takes it, and taken away at once."""
+    return f"{prefix}-cdc.trial.{name}"
+
+
 def check_table(table: Table) -> None:
     """Raise PreconditionError for a table that no index can hold."""
     if not table.key:
@@ -125,7 +135,12 @@ def check_table(table: Table) -> None:
             f"{table.name} has no primary key, and a search index needs one",
             "give it one, name one under source.keys, or the table under leave_out of this follower",
         )
-    if reason := _unfit_name(table.column_names):
+    check_fields(table, table.column_names)
+
+
+def check_fields(table: Table, names: Sequence[str]) -> None:
+    """Raise PreconditionError for names that no index of the table can have."""
+    if reason := _unfit_name(names):
         raise PreconditionError(
             f"{table.name}: {reason}", "rename the column, or name the table under leave_out of this follower"
         )
@@ -153,10 +168,9 @@ def _unfit_name(names: Sequence[str]) -> str | None:
     return None
 
 
-def table_mapping(note: IndexNote) -> dict[str, Any]:
+def table_mapping(meta: Mapping[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
     """Make a strict mapping: OpenSearch refuses unknown fields instead of guessing their types."""
-    properties = {column.name: type_of(column).index for column in note.table.columns}
-    return {"dynamic": "strict", "_meta": note.as_meta(), "properties": properties}
+    return {"dynamic": "strict", "_meta": dict(meta), "properties": dict(properties)}
 
 
 def count_fields(table: Table) -> int:
@@ -187,6 +201,12 @@ def table_settings(shards: int, replicas: int, gc_deletes_hours: int) -> dict[st
 
 _NAME, _OPAQUE = {"type": "keyword"}, {"type": "object", "enabled": False}
 _STATE = {"pipeline": _NAME, "follower": _NAME, "position": _OPAQUE, "begun": _OPAQUE, "stopped": _OPAQUE}
-_REFUSED = {"table": _NAME, "document": KEYWORD, "version": {"type": "long"}, "reason": {"type": "text"}}
+_REFUSED = {
+    "kept": {"type": "boolean"},
+    "table": _NAME,
+    "document": KEYWORD,
+    "version": {"type": "long"},
+    "reason": {"type": "text"},
+}
 POSITION_MAPPING = {"dynamic": "strict", "properties": _STATE}
 REFUSAL_MAPPING = {"dynamic": "strict", "properties": {"pipeline": _NAME, "follower": _NAME, **_REFUSED}}

@@ -25,7 +25,7 @@ from cdc.core.counters import COUNTERS, FAILED, REJECTED, SEARCH, STALE
 from cdc.core.errors import CdcError, PicklableError, RefusedError, UnreachableError
 from cdc.core.table import Table
 from cdc.core.waiting import Deadline
-from cdc.sinks.opensearch.bulk import Operations, chunks, put_rows
+from cdc.sinks.opensearch.bulk import WHOLE_ROWS, DocumentForm, Operations, chunks, put_rows
 from cdc.sinks.opensearch.client import (
     BUSY,
     Cluster,
@@ -62,8 +62,8 @@ _TOLD = ", ".join(f"{name} string" for name in _TOLD_SCHEMA.names)
 class Target:
     """The index of a table with this key, the version of all writes, and the limits of requests and retries.
 
-    `is_alias`: `index` is an alias; without its index, the cluster must not create one. `most_refusals` are reported of
-    one task, each with the reason as `describe` tells it.
+    `form`: of the documents. `is_alias`: `index` is an alias; without its index, the cluster must not create one.
+    `most_refusals` are reported of one task, each with the reason as `describe` tells it.
     """
 
     cluster: Cluster
@@ -76,15 +76,18 @@ class Target:
     is_alias: bool = False
     most_refusals: int = MOST_REFUSALS
     describe: Callable[[object], str] = describe_refusal
+    form: DocumentForm = WHOLE_ROWS
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedDocument:
-    """A refused document: its id, its row's key (`where`), and the reason."""
+    """A refused document: its id and routing, its row's key (`where`, whose values are in `key`), and the reason."""
 
     id: str
     where: str
     reason: str
+    routing: str = ""
+    key: Sequence[Any] = ()
 
 
 Again = tuple[Sequence[int], UnreachableError | None]
@@ -198,10 +201,13 @@ class _Sender:
         COUNTERS.add(SEARCH, FAILED)
         if len(self.refusals) < self.target.most_refusals:
             id = chunk.ids[place].as_py()
-            _, _, document = chunk.lines[place].as_py().partition(b"\n")
+            action, _, document = chunk.lines[place].as_py().partition(b"\n")
+            [meta] = json.loads(action).values()
             # a delete has no document
             where = describe_key(document, self.target.key) if document else id
-            self.refusals.append(RefusedDocument(id, where, reason))
+            values = json.loads(document) if document else {}
+            key = [values[name] for name in self.target.key if name in values]
+            self.refusals.append(RefusedDocument(id, where, reason, meta.get("routing", ""), key))
 
 
 def fill(copy: TableCopy, table: Table, target: Target) -> list[RefusedDocument]:
@@ -234,7 +240,13 @@ def _outcomes(client: OpenSearch, parts: Iterable[Operations], target: Target) -
         _send_concurrently(sent.send, (each for part in parts for each in chunks(part, target.documents, target.bytes)))
     except _StopError as stop:
         stopped.append((type(stop.failure).__name__, "", stop.failure.what, stop.failure.remedy))
-    return [*stopped, *((_REFUSED, each.id, json.dumps([each.where, each.reason]), "") for each in sent.refusals)]
+    return [
+        *stopped,
+        *(
+            (_REFUSED, each.id, json.dumps([each.where, each.reason, each.routing, each.key]), "")
+            for each in sent.refusals
+        ),
+    ]
 
 
 def _send_concurrently(send: Callable[[Operations], None], chunks: Iterable[Operations]) -> None:
@@ -253,6 +265,8 @@ def _send_concurrently(send: Callable[[Operations], None], chunks: Iterable[Oper
 def _fill_part(parts: Iterator[pa.Table], table: Table, target: Target) -> Iterator[pa.RecordBatch]:
     """On an executor: send the rows of one task; returns one row for each failure."""
     with open_raw_client(target.cluster) as client:
-        outcomes = _outcomes(client, (part for rows in parts for part in put_rows(rows, table, target.version)), target)
+        outcomes = _outcomes(
+            client, (part for rows in parts for part in put_rows(rows, table, target.version, target.form)), target
+        )
     columns = list(zip(*outcomes, strict=True)) or [()] * len(_TOLD_SCHEMA)
     yield pa.RecordBatch.from_arrays([pa.array(column, pa.string()) for column in columns], schema=_TOLD_SCHEMA)

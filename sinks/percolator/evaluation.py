@@ -11,9 +11,10 @@ from opensearchpy import OpenSearch
 from opensearchpy.exceptions import OpenSearchException, RequestError, TransportError
 
 from cdc.columns.feed import FeedRows
-from cdc.columns.rows.documents import documents, key_documents, portions
+from cdc.columns.rows.documents import key_documents, portions
 from cdc.core.table import Table
 from cdc.sinks.bulkheads import attempt
+from cdc.sinks.opensearch.fields import write_documents
 from cdc.sinks.opensearch.layout import Searchable
 from cdc.sinks.percolator import search
 from cdc.sinks.percolator.layout import OwnFields
@@ -119,7 +120,7 @@ class Evaluation:
         for part in changes:
             for portion in portions(part.rows):
                 keys = key_documents(portion, self._table).to_pylist()
-                texts = documents(portion, self._table)
+                texts = write_documents(portion, self._table)
                 for places in _requests(texts, self.percolators.settings):
                     self._take(dict(self._match(keys[places], texts[places].to_pylist())), found, same)
             for portion in portions(part.gone):

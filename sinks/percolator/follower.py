@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 
 from cdc.columns.feed import FedFollower, FeedBatch, FeedRows
 from cdc.columns.rows.digest import Digest
+from cdc.columns.rows.held import Held
 from cdc.columns.table_copy import TableCopy
 from cdc.core.errors import PreconditionError, TableStoppedError
 from cdc.core.position import Bookmark, Position
@@ -214,3 +215,6 @@ class PercolatorFollower:
 
     def digest(self, table: Table) -> Digest:
         return self._rows.digest(table)
+
+    def held(self, table: Table) -> Held | None:
+        return self._rows.held(table)

@@ -10,7 +10,7 @@ from opensearchpy.exceptions import RequestError
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Table, TableName
 from cdc.sinks.opensearch import write
-from cdc.sinks.opensearch.bulk import Operations, deletes
+from cdc.sinks.opensearch.bulk import Addresses, Operations, deletes
 from cdc.sinks.opensearch.client import Cluster, describe_error, find_failure
 from cdc.sinks.owner import Owner
 from cdc.sinks.percolator import search
@@ -95,7 +95,7 @@ class Percolators:
     def drop(self, client: OpenSearch, table: Table, keys: Iterable[Key], version: int) -> None:
         """Take these queries out of the table's index; seen from the next refresh on."""
         if gone := [*keys]:
-            self._send(client, table, [deletes(ids_of(gone), version)], version)
+            self._send(client, table, [deletes(Addresses(ids_of(gone)), version)], version)
 
     def select(self, client: OpenSearch, table: TableName, keys: Iterable[Key]) -> Iterator[Key]:
         """Those of these queries that the table's index has."""

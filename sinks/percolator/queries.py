@@ -12,7 +12,7 @@ from cdc.columns.feed import FeedRows
 from cdc.columns.rows.documents import key_documents
 from cdc.core.containment import contain_errors
 from cdc.core.table import Table
-from cdc.sinks.opensearch.bulk import Operations, deletes, identities, puts
+from cdc.sinks.opensearch.bulk import Addresses, Operations, deletes, identities, puts
 from cdc.sinks.percolator import kinds
 from cdc.sinks.percolator.fields import name_fields, searched_fields
 from cdc.sinks.percolator.layout import OwnFields
@@ -97,9 +97,9 @@ def to_operations(queries: Queries, own: OwnFields, version: int) -> Iterator[Op
     keys = list(queries.texts)
     for some in (keys[at : at + PORTION] for at in range(0, len(keys), PORTION)):
         texts = [f'{{"{own.query}":{queries.texts[key]},"{own.key}":{json.dumps(key)}}}' for key in some]
-        yield puts(ids_of(some), pa.array(texts, pa.string()), version)
+        yield puts(Addresses(ids_of(some)), pa.array(texts, pa.string()), version)
     if gone := [*queries.gone, *queries.refused]:
-        yield deletes(ids_of(gone), version)
+        yield deletes(Addresses(ids_of(gone)), version)
 
 
 def ids_of(keys: Iterable[Key]) -> pa.Array:

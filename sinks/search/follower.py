@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from cdc.columns.feed import FeedBatch
 from cdc.columns.rows.digest import Digest
 from cdc.columns.rows.documents import rows_of
+from cdc.columns.rows.held import Held
 from cdc.columns.spark_tasks import require_spark
 from cdc.columns.table_copy import TableCopy
 from cdc.core.errors import HistoryLostError, PreconditionError
@@ -29,8 +30,9 @@ from cdc.sinks.owner import Owner
 from cdc.sinks.search import read
 from cdc.sinks.search.indexes import Indexes, TableIndex
 from cdc.sinks.search.known import Known
+from cdc.sinks.search.refusals import KeptRefusals
 from cdc.sinks.search.state import SearchState, StateDocument
-from cdc.sinks.search.write import IndexWriter, check_table
+from cdc.sinks.search.write import IndexWriter
 
 TABLES_AT_ONCE: Final = 4
 """Tables of a batch that are written at the same time: of small ones, most of the time goes into waiting."""
@@ -53,7 +55,8 @@ class SearchFollower:
         self._owner = Owner(pipeline, name)
         prefix = settings.prefix or pipeline
         self._indexes = Indexes(self._cluster, self._owner, prefix, settings)
-        self._writer = IndexWriter(self._indexes)
+        self._refusals = KeptRefusals(prefix, self._owner)
+        self._writer = IndexWriter(self._indexes, self._refusals, self._digest_index)
         self._document = StateDocument.of(prefix, self._owner)
         # of the node or the lake's store, not of a table
         self._bulkhead = TableBulkhead(name, (OpenSearchException, OSError))
@@ -68,6 +71,7 @@ class SearchFollower:
                 yield client
         except BaseException:
             self._known.forget()
+            self._refusals.known.clear()
             raise
 
     def prepare(self, tables: Sequence[Table]) -> None:
@@ -85,10 +89,11 @@ class SearchFollower:
             self._known.prepared = [*tables]
 
     def _prepare(self, client: OpenSearch, table: Table) -> None:
-        check_table(table)
+        self._writer.check(table)
         note = self._indexes.note(client, table.name)
-        if note and has_more_columns(note.table, table):
-            self._indexes.add_fields(client, IndexNote(self._owner, table, note.bookmark))
+        # one of another shape is filled anew
+        if note and self._has_shape(note) and has_more_columns(note.table, table):
+            self._indexes.add_fields(client, replace(note, table=table))
             self._known.indexes = None
 
     def load(self, table: Table, copy: TableCopy, bookmark: Bookmark) -> None:
@@ -133,7 +138,7 @@ class SearchFollower:
         marked: Callable[[], None],
         name: TableName,
     ) -> None:
-        if name not in there or there[name].note.bookmark is None:
+        if name not in there or there[name].note.bookmark is None or not self._has_shape(there[name].note):
             raise self._writer.missing_copy(name)
         self._writer.apply(client, there[name], batch.tables[name], version, marked)
 
@@ -160,7 +165,12 @@ class SearchFollower:
         if self._known.indexes is not None:
             # a look, as `cdc follow` takes one now and then: an index may be gone, or another one
             self._known.indexes = there
-        return {name: at.note.bookmark for name, at in there.items() if at.note.bookmark and name not in stops}
+        return {
+            name: at.note.bookmark
+            for name, at in there.items()
+            # one of another shape is none: it is filled beside the old one, which is searched until then
+            if at.note.bookmark and name not in stops and self._has_shape(at.note)
+        }
 
     def stops(self) -> Stops:
         """The stopped tables, each with the reason: known to the writer, read by others."""
@@ -189,8 +199,9 @@ class SearchFollower:
                 self._store(client, replace(state, position=None, begun=None, version=state.version + 1))
 
     def remarks(self) -> Sequence[PreconditionError]:
-        """Nothing: what an index does not take stops its table."""
-        return ()
+        """The documents that an index of a given shape does not take; of others, they stop the table."""
+        remarks, self._refusals.remarks = self._refusals.remarks, []
+        return remarks
 
     def searchable(self) -> dict[TableName, Searchable]:
         """The tables whose whole rows can be searched: as their indexes have them, and by which name."""
@@ -221,18 +232,36 @@ class SearchFollower:
 
     def rows(self, table: Table) -> DataFrame:
         """The table's rows as a search sees them now."""
-        return rows_of(read.documents(require_spark(self._spark), self._source(table)), table)
+        held = self.held(table)
+        documents = read.documents(require_spark(self._spark), self._source(table))
+        return rows_of(documents, held.table if held else table)
 
     def digest(self, table: Table) -> Digest:
         return read.digest(require_spark(self._spark), self._source(table))
 
+    def held(self, table: Table) -> Held | None:
+        return self._indexes.shape_of(table.name).held(table)
+
+    def _has_shape(self, note: IndexNote) -> bool:
+        return note.shape == self._indexes.shape_of(note.table.name).name
+
     def _source(self, table: Table) -> read.IndexSource:
         index = self._indexes.name_of(table.name)
         with open_client(self._cluster) as client:
-            if not self._indexes.note(client, table.name):
+            note = self._indexes.note(client, table.name)
+            if note is None:
                 raise HistoryLostError(f"index {index} is gone", "run `cdc follow`: the table is copied again")
-            settings = client.indices.get_settings(index=index)
-            count = client.count(index=index)["count"]
+            if not self._has_shape(note):
+                told = f"index {index} is not yet as `indexes` describes it"
+                raise PreconditionError(told, "run `cdc follow`: it fills another one beside it")
+            return self._to_source(client, index)
+
+    def _digest_index(self, client: OpenSearch, index: str) -> Digest:
+        return read.digest(require_spark(self._spark), self._to_source(client, index))
+
+    def _to_source(self, client: OpenSearch, index: str) -> read.IndexSource:
+        settings = client.indices.get_settings(index=index)
+        count = client.count(index=index)["count"]
         # the answer is under the index's own name, not under the alias
         shards = next(iter(settings.values()))["settings"]["index"]["number_of_shards"]
         return read.IndexSource(self._cluster, index, int(shards), count)

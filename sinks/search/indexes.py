@@ -15,6 +15,9 @@ from cdc.sinks.opensearch.client import Cluster, describe_error, find_failure
 from cdc.sinks.opensearch.layout import IndexNote
 from cdc.sinks.opensearch.settings import ClusterSettings
 from cdc.sinks.owner import Owner
+from cdc.sinks.search.products import Product
+from cdc.sinks.search.shape import IndexShape, list_types
+from cdc.sinks.search.table_shapes import shape_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,10 @@ class Indexes:
     owner: Owner
     prefix: str
     settings: ClusterSettings
+
+    def shape_of(self, table: TableName) -> IndexShape:
+        """What the settings say of the table's index."""
+        return shape_of(self.settings, table)
 
     def name_of(self, table: TableName) -> str:
         """The alias under which the table is searched."""
@@ -79,8 +86,9 @@ class Indexes:
 
     def add_fields(self, client: OpenSearch, note: IndexNote) -> None:
         """Add fields for new columns; older documents do not have them, which means null."""
+        mapping = layout.table_mapping(note.as_meta(), self.shape_of(note.table.name).mapping_of(note.table))
         with self._fields_of(note.table.name):
-            client.indices.put_mapping(index=self.name_of(note.table.name), body=layout.table_mapping(note))
+            client.indices.put_mapping(index=self.name_of(note.table.name), body=mapping)
 
     def put_note(self, client: OpenSearch, index: str, note: IndexNote) -> None:
         client.indices.put_mapping(index=index, body={"_meta": note.as_meta()})
@@ -93,7 +101,7 @@ class Indexes:
 
     def begin_copy(self, client: OpenSearch, table: Table) -> tuple[list[str], str]:
         """Create the index for a copy; returns the indexes that are behind the alias now, and the new one."""
-        alias, s = self.name_of(table.name), self.settings
+        alias = self.name_of(table.name)
         behind = list(client.indices.get_alias(index=alias, params={"ignore_unavailable": "true"}))
         # closed ones included: their names are in use
         only = {"filter_path": "*.mappings._meta", "expand_wildcards": "all"}
@@ -102,14 +110,22 @@ class Indexes:
         for unfinished in there.keys() - set(behind):
             client.indices.delete(index=unfinished)
         fresh = layout.copy_name(alias, max(map(layout.copy_number, [*there, alias])) + 1)
-        settings = layout.table_settings(s.shards, s.replicas, s.deletes_remembered_hours)
-        mapping = layout.table_mapping(IndexNote(self.owner, table))
+        body = self.define(client, table, IndexNote(self.owner, table, shape=self.shape_of(table.name).name).as_meta())
         # without an old index, searches may see the new one grow
-        aliases: dict[str, Any] = {} if behind else {alias: {}}
-        body = {"mappings": mapping, "settings": {"index": settings}, "aliases": aliases}
+        body["aliases"] = {} if behind else {alias: {}}
         with self._fields_of(table.name):
             client.indices.create(index=fresh, body=body)
         return behind, fresh
+
+    def define(self, client: OpenSearch, table: Table, meta: Mapping[str, Any]) -> dict[str, Any]:
+        """The definition of a table's index, with this `_meta`."""
+        shape, s = self.shape_of(table.name), self.settings
+        fields, given = shape.mapping_of(table), shape.given
+        # one that says nothing of its index has no type that only one product has
+        kept = {} if shape.is_default else Product.ask(client).settings_for(list_types(fields))
+        own = layout.table_settings(s.shards, s.replicas, s.deletes_remembered_hours)
+        settings = {**own, **given.flat_settings, **kept}
+        return {"mappings": layout.table_mapping(meta, fields), "settings": {"index": settings}}
 
     def put_in_place(self, client: OpenSearch, name: TableName, index: str, old: Sequence[str]) -> None:
         """Switch the alias from the old indexes to the new one."""

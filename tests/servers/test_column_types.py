@@ -136,7 +136,10 @@ def test_unsupported_column_types_are_refused(make_pipeline: MakePipeline, spark
     pipeline.configure("  on_schema_change:", f"{bad}  on_schema_change:")
     with pytest.raises(TablesRefusedError) as refused:
         bootstrap(pipeline, spark)
-    offered = " → numeric can be text, double or decimal(p,s); date, timestamp, timestamptz and interval can be text"
+    offered = (
+        " → numeric can be text, double or decimal(p,s); date, timestamp, timestamptz, interval, vectors and geometries"
+        " can be text"
+    )
     assert list(refused.value.lines) == [
         f"public.prices: source.column_types names id as text, and its type is integer{offered}",
         "public.prices: source.column_types names none as text, which it does not have → correct source.column_types",

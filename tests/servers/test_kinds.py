@@ -36,7 +36,8 @@ def test_types_of_further_extensions(servers: Servers, make_pipeline: MakePipeli
         there = {row[0] for row in admin.execute("SELECT name FROM pg_available_extensions")}
     if lacking := set(FURTHER_EXTENSIONS) - there:
         pytest.skip(f"this Postgres has no {', '.join(sorted(lacking))}")
-    pipeline = make_pipeline(*(f"CREATE EXTENSION {name}" for name in FURTHER_EXTENSIONS), tables=TABLES)
+    made = (f"CREATE EXTENSION {name}" for name in FURTHER_EXTENSIONS)
+    pipeline = make_pipeline(*made, "CREATE DOMAIN embedding AS vector(2)", tables=TABLES)
     both_ways(pipeline, spark, FURTHER_KINDS)
 
 

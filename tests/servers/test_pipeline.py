@@ -1,5 +1,6 @@
 """The whole path with real servers: Postgres, Debezium, Kafka, Spark, Delta, OpenSearch, and the latest log."""
 
+import json
 import os
 import random
 import re
@@ -10,17 +11,22 @@ from pathlib import Path
 from typing import NoReturn
 from unittest.mock import patch
 
+import httpx
 import pytest
 from pyspark.sql import SparkSession
 
+from cdc.__main__ import main
 from cdc.cli.output import say
 from cdc.columns.rows import digest as digests
 from cdc.columns.rows.digest import Digest
-from cdc.core.errors import PreconditionError, RefusedError
+from cdc.core.errors import ConfigurationError, PreconditionError, RefusedError
+from cdc.core.table import TableName
+from cdc.run.copy.fill import find_missing_tables
 from cdc.run.follow.follow import follow
 from cdc.run.status.things import State
 from cdc.run.verify.verify import verify as run_verify
 from cdc.sinks.lake.delta.other_writers import ENGINE
+from cdc.sinks.search.settings import SearchSettings
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, lend, status_of, verify
 from tests.support.parts.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
@@ -164,6 +170,65 @@ def test_verify_fails_at_once_when_nobody_follows(pipeline: Pipeline, spark: Spa
         run_verify(pipeline.opened(starts), ("search",), 2.0, 10)
     with pytest.raises(PreconditionError, match=r"follower search is at \S+ and has not reached \S+ in 2 s"):
         run_verify(pipeline.opened(spark), ("search",), 2.0, 10)
+
+
+INDEX = """  search:
+    indexes:
+      public.orders:
+        leave_out_columns: [b]
+        names: {customer: who}
+        mappings: {properties: {j: {type: object, dynamic: false}, day: {type: date, format: yyyy-MM-dd}}}
+        settings: {number_of_shards: 3}
+        routing: "{customer}"
+        id: "{customer}:{id}"
+"""
+
+
+def test_an_index_takes_another_shape_and_its_documents_move(
+    pipeline: Pipeline, spark: SparkSession, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline.set_environ(monkeypatch)
+    with configured(pipeline, "  search:\n", INDEX.replace("customer: who", "nobody: who")):
+        told = run_verb(pipeline, capsys, "config", "check", code=ConfigurationError.exit_code)
+        assert "followers.search: public.orders: names names nobody, and it has no such column" in told
+    with configured(pipeline, "  search:\n", INDEX):
+        run_verb(pipeline, capsys, "config", "check")
+        with pipeline.opened() as opened:
+            assert find_missing_tables(opened.fed["search"], opened.open_feed("search")) == [TableName.parse(ORDERS)]
+        work = Workload(pipeline.connection, random.Random(5), fresh=3_000_000)
+        with following(pipeline, spark):
+            work.write(100)
+            # of some the id and the routing change, also together with the key
+            pipeline.run("UPDATE orders SET customer = 'moved' || id % 3 WHERE id % 7 = 0")
+            pipeline.run("UPDATE orders SET id = id + 5000000, customer = NULL WHERE id % 91 = 0")
+            work.write(50)
+        catch_up(pipeline, spark)
+        with patch("cdc.run.verify.pinned_source.compare", side_effect=AssertionError("other digests")):
+            assert verify(pipeline, spark).is_equal
+        find_what_is_gone(pipeline, spark, capsys)
+
+
+def find_what_is_gone(pipeline: Pipeline, spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """A row is found by its key wherever its document is; where it is not, verification names it."""
+    [[key]] = pipeline.connection.execute("SELECT min(id) FROM orders WHERE customer LIKE 'moved%'").fetchall()
+    told = json.loads(run_verb(pipeline, capsys, "trace", ORDERS, str(key), "--json"))
+    assert {each["state"] for each in told["places"] if each["place"] == "search"} == {"as in the source"}
+    search = pipeline.settings.followers["search"]
+    assert isinstance(search, SearchSettings)
+    with httpx.Client(base_url=f"{search.url}/{search.prefix}-public-orders") as client:
+        found = client.post("/_delete_by_query?refresh=true", json={"query": {"term": {"id": key}}})
+        assert found.raise_for_status().json()["deleted"] == 1
+    differing = verify(pipeline, spark).followers["search"][TableName.parse(ORDERS)].comparison
+    assert differing
+    assert [(each.key, each.kind) for each in differing.keys] == [({"id": str(key)}, "missing")]
+
+
+def run_verb(pipeline: Pipeline, capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    """What a verb prints."""
+    capsys.readouterr()
+    assert main(["--config", str(pipeline.config), *words]) == code
+    found = capsys.readouterr()
+    return found.err if code else found.out
 
 
 def lags(pipeline: Pipeline) -> dict[str, int | None]:

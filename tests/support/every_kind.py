@@ -1,5 +1,7 @@
 """A table with a column of every kind, and rows at the edges of what Postgres has."""
 
+from typing import Any, Final
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -19,6 +21,8 @@ EVERY_KIND = Table(
     (
         Column("id", Kind.BIGINT),
         *(Column(f"a {kind}", kind, 38, 10) for kind in Kind if kind is not Kind.STRUCT),
+        Column("a place", Kind.GEOMETRY, type="public.geometry(Point,4326)"),
+        Column("an area", Kind.GEOMETRY, type="public.geography(Geometry,4326)"),
         Column("a struct", Kind.STRUCT, fields=_FIELDS),
         Column("structs", Kind.STRUCT, array=True, fields=_FIELDS),
         Column("as decimal", Kind.DECIMAL, 12, 2, chosen="decimal(12,2)"),
@@ -45,7 +49,12 @@ _EXPRESSIONS = [
 ]
 """Values of structs and of chosen types, in Spark's SQL, row by row."""
 
-_USUAL = {
+_POINT: Final = bytes.fromhex("0101000020e6100000000000000000f03f0000000000000040")
+_EMPTY_POINT: Final = bytes.fromhex("0101000000000000000000f87f000000000000f87f")
+_ARC: Final = bytes.fromhex("010800000003000000" + "00" * 16 + "000000000000f03f" * 2 + "0000000000000040" + "00" * 8)
+"""A circular string, which GeoJSON does not have."""
+
+_USUAL: Final[dict[Kind, Any]] = {
     **dict.fromkeys(Kind, "usual"),
     Kind.BOOLEAN: "true",
     Kind.SMALLINT: "-32768",
@@ -62,6 +71,8 @@ _USUAL = {
     Kind.JSON: '{"b":  [1, null, {"c": 1.10}], "a": "x" }',
     Kind.UUID: "00000000-0000-4000-8000-00000000000f",
     Kind.BYTES: "\x00binary\x7f",
+    Kind.VECTOR: [0.1, -0.0, 3e38],
+    Kind.GEOMETRY: _POINT,
     Kind.DATE: "2024-02-29",
     Kind.TIME: "23:59:59.999999",
     Kind.TIMESTAMP: "2024-02-29 12:34:56.123456",
@@ -77,11 +88,13 @@ _EDGES = {
     Kind.TEXT: "",
     Kind.JSON: "[1, 2.0]",
     Kind.BYTES: "",
+    Kind.VECTOR: [1e-45],
+    Kind.GEOMETRY: _EMPTY_POINT,
     Kind.DATE: "-0044-03-15",
     Kind.TIMESTAMP: "+12024-02-29 12:34:56",
     Kind.TIMESTAMPTZ: "-0044-03-15 00:00:00.000001Z",
 }
-_LONG = {**_USUAL, Kind.TEXT: "ß" * 40_000, Kind.JSON: '"scalar"', Kind.NUMERIC: "9" * 400}
+_LONG = {**_USUAL, Kind.TEXT: "ß" * 40_000, Kind.JSON: '"scalar"', Kind.NUMERIC: "9" * 400, Kind.GEOMETRY: _ARC}
 _NULLS = {Kind.TEXT: "the key is not null"}
 
 
@@ -91,7 +104,7 @@ def every_kind_rows(spark: SparkSession) -> DataFrame:
     return frames[0].unionAll(frames[1]).unionAll(frames[2]).unionAll(frames[3])
 
 
-def _row(spark: SparkSession, number: int, texts: dict[Kind, str]) -> DataFrame:
+def _row(spark: SparkSession, number: int, texts: dict[Kind, Any]) -> DataFrame:
     nested = _EXPRESSIONS[number]
     columns = [
         (F.expr(nested.get(column.name, "null")) if column.fields or column.chosen else F.lit(texts.get(column.kind)))

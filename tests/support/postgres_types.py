@@ -269,15 +269,23 @@ KINDS: tuple[Tried, ...] = (
 Where `shown` is empty, only the two ways are compared, with each other and with what `cdc verify` reads."""
 
 FURTHER_EXTENSIONS = ("vector", "postgis")
+_EWKB = "replace(encode(ST_AsEWKB({}::geometry), 'base64'), E'\\n', '')"
 FURTHER_KINDS = (
-    _tried("vector(3)", "[1,2.5,-3e+10]", "[0,-0,1e-40]"),
-    _tried("vector", "[0.1]", "[1,2]"),
-    _tried("halfvec(2)", "[1,65504]", "[-0.1,0]"),
-    _tried("sparsevec(5)", "{1:1.5,3:-2}/5", "{}/5"),
+    _tried("vector(3)", "[1,2.5,-3e+10]", "[0,-0,1e-40]", shown=""),
+    _tried("vector", "[0.1]", "[1,2]", shown=""),
+    _tried("halfvec(2)", "[1,65504]", "[-0.1,0]", shown=""),
+    _tried("sparsevec(5)", "{1:1.5,3:-2}/5", "{}/5", shown=""),
+    _tried("sparsevec(20000)", "{1:1.5,20000:-2}/20000"),
+    _tried("vector", "[0.1,1e-40]", chosen="text"),
     _tried("vector[]", '{"[1,2]","[3]",NULL}', shown="to_json({}::text[])::text"),
-    _tried("geometry", "POINT(1 2)", "POLYGON((0 0,1 0,1 1.5,0 0))", "POINT EMPTY", "SRID=4326;POINT Z(1 2 3)"),
-    _tried("geometry(Point,4326)", "SRID=4326;POINT(-71.064544 42.28787)"),
-    _tried("geography", "POINT(-110 30)", "LINESTRING(0 0,1 1)"),
+    _tried("embedding", "[1,2]", shown=""),
+    _tried(
+        "geometry", "POINT(1 2)", "POLYGON((0 0,1 0,1 1.5,0 0))", "POINT EMPTY", "SRID=4326;POINT Z(1 2 3)", shown=_EWKB
+    ),
+    _tried("geometry(Point,4326)", "SRID=4326;POINT(-71.064544 42.28787)", shown=_EWKB),
+    _tried("geometry", "CIRCULARSTRING(0 0,1 1,2 0)", "POINT ZM(1 2 3 4)", shown=_EWKB),
+    _tried("geography", "POINT(-110 30)", "LINESTRING(0 0,1 1)", shown=_EWKB),
+    _tried("geometry(Point,4326)", "SRID=4326;POINT(1 2)", chosen="text"),
     _tried("box2d", "BOX(1 2,3 4.5)"),
     _tried("box3d", "BOX3D(1 2 3,4 5 6.5)"),
     _tried("geometry[]", "{0101000000000000000000F03F0000000000000040:NULL}", shown="to_json({}::text[])::text"),

@@ -7,7 +7,7 @@ After Bellare and Micciancio, "A New Paradigm for Collision-Free Hashing: Increm
 1997, AdHash); here with BLAKE2b and 128 bits. That finds accidents; it is no defence against forged rows.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
@@ -22,6 +22,8 @@ from cdc.columns.rows.documents import documents, portions
 from cdc.columns.table_copy import TableCopy
 from cdc.core.table import Table
 
+WriteDocuments = Callable[[pa.Table, Table], pa.Array]
+"""Writes rows of a table as documents; Spark can send it to its workers."""
 BYTES: Final = 16
 COLUMNS: Final = "rows long, total binary"
 SMALL_BYTES: Final = 4 * 1024 * 1024
@@ -61,9 +63,9 @@ def digest_of_hashes(hashes: Iterable[bytes]) -> Digest:
     return Digest(len(words), total % _MODULUS)
 
 
-def digest_of_copy(copy: TableCopy, table: Table) -> Digest:
-    """Compute the digest of a copy; each Spark task computes its part's."""
-    return sum_answers(copy.map_parts(partial(_of_rows, table=table), COLUMNS))
+def digest_of_copy(copy: TableCopy, table: Table, write: WriteDocuments = documents) -> Digest:
+    """Compute the digest of a copy; each Spark task computes its part's. `write` makes a row's document."""
+    return sum_answers(copy.map_parts(partial(_of_rows, table=table, write=write), COLUMNS))
 
 
 def to_answer(parts: Iterable[Digest]) -> Iterator[pa.RecordBatch]:
@@ -78,11 +80,11 @@ def sum_answers(answers: DataFrame) -> Digest:
     return sum((Digest(row["rows"], int.from_bytes(row["total"], "little")) for row in answers.collect()), Digest())
 
 
-def digest_of_rows(parts: Iterable[pa.Table], table: Table) -> Digest:
+def digest_of_rows(parts: Iterable[pa.Table], table: Table, write: WriteDocuments = documents) -> Digest:
     """Compute the digest of rows (in the table's Arrow schema) in this process."""
-    texts = (documents(rows, table) for rows in chain.from_iterable(map(portions, parts)))
+    texts = (write(rows, table) for rows in chain.from_iterable(map(portions, parts)))
     return sum((digest_of(text.cast(pa.binary()).to_pylist()) for text in texts), Digest())
 
 
-def _of_rows(parts: Iterable[pa.Table], table: Table) -> Iterator[pa.RecordBatch]:
-    return to_answer([digest_of_rows(parts, table)])
+def _of_rows(parts: Iterable[pa.Table], table: Table, write: WriteDocuments) -> Iterator[pa.RecordBatch]:
+    return to_answer([digest_of_rows(parts, table, write)])

@@ -77,10 +77,10 @@ LITERAL: Final[PostgresType] = replace(
     selected="CASE WHEN {0} IS DISTINCT FROM NULL THEN format('%s', {0}) END",
     exact="exact, as Postgres writes it, infinity and year 294276, too; of regclass and its kin, the name at that time",
     lines={
-        "by choice as text: date, timestamp, timestamptz, interval": Column(
+        "by choice as text: date, timestamp, timestamptz, interval, vectors, geometries": Column(
             "", Kind.LITERAL, type="date", chosen="text"
         ),
-        "any other: inet, ranges, composites, hstore, pgvector, PostGIS, …": Column("", Kind.LITERAL),
+        "any other: inet, ranges, composites, hstore, box2d, …": Column("", Kind.LITERAL),
     },
     of=lambda column: replace(LITERAL, meaning=_find_meaning(column)),
 )

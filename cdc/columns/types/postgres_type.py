@@ -46,7 +46,8 @@ class PostgresType:
 
     In a binary COPY: the SELECT expression of a column `{}`, and the width of its values in bytes (0: it varies).
 
-    In followers: `to_json` writes values of a document, and leaves null what is null. `key`: None if the width varies.
+    In followers: `to_json` writes values of a document, and leaves null what is null; `to_index` those of a document of
+    an index, where they differ. `key`: None if the width varies.
     `index` is OpenSearch's mapping. `is_comparable`: values are equal in all engines alike; two may round a float's
     digits otherwise, and NaN and two zeros are equal in some only. `meaning`: of what is text in the lake alone.
 
@@ -77,14 +78,20 @@ class PostgresType:
     exact: str = "exact"
     lines: Mapping[str, Column] = field(default_factory=dict)
     of: "Callable[[Column], PostgresType] | None" = None
+    to_index: Callable[[pa.Array], pa.Array] | None = None
 
-    def write(self, values: pa.Array | pa.ChunkedArray) -> pa.Array:
-        """Write values as they appear in a document: equal values have equal texts, and null is a word."""
+    def write(
+        self, values: pa.Array | pa.ChunkedArray, to_json: Callable[[pa.Array], pa.Array] | None = None
+    ) -> pa.Array:
+        """Write values as they appear in a document: equal values have equal texts, and null is a word.
+
+        `to_json`: instead of the type's own.
+        """
         array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
         # empty, as the elements of empty lists: for no values pc.all and pc.any return null
         if not len(array):
             return pa.array([], pa.string())
-        text = self.to_json(array)
+        text = (to_json or self.to_json)(array)
         # only here: quoting leaves a null null, and the word null has no quotes
         return pc.fill_null(text, "null") if array.null_count else text
 

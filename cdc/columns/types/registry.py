@@ -1,7 +1,7 @@
 """All types by kind, and the type of a column: also of an array or a struct, which are made of others."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from typing import Final
@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 from cdc.columns.types.array_texts import array_of
 from cdc.columns.types.byte_strings import BYTES
 from cdc.columns.types.decimals import DECIMAL, NUMERIC
+from cdc.columns.types.extensions.geometries import GEOMETRY
+from cdc.columns.types.extensions.vectors import VECTOR
 from cdc.columns.types.geometric_types import GEOMETRIC
 from cdc.columns.types.intervals import INTERVAL
 from cdc.columns.types.literals import LITERAL
@@ -23,12 +25,16 @@ from cdc.core.table import Column, Kind
 
 _ALL: Final = (
     *(BOOLEAN, SMALLINT, INTEGER, BIGINT, OID, REAL, DOUBLE, TEXT, JSON, UUID, BYTES, DATE, TIME, TIMESTAMP),
-    *(TIMESTAMPTZ, INTERVAL, GEOMETRIC, DECIMAL, NUMERIC, ENUM, LITERAL, STRUCT),
+    *(TIMESTAMPTZ, INTERVAL, GEOMETRIC, DECIMAL, NUMERIC, ENUM, VECTOR, GEOMETRY),
+    *(LITERAL, STRUCT),
 )
 TYPES: Final[Mapping[Kind, PostgresType]] = {each.kind: each for each in _ALL}
 """In the order of TYPES.md."""
 BY_ARROW: Final[Mapping[pa.DataType, PostgresType]] = {each.arrow: each for each in reversed(_ALL)}
 """The type whose values are nothing but Arrow's: of several, the first."""
+
+
+WriteColumn = Callable[[pa.ChunkedArray | pa.Array, Column], pa.Array]
 
 
 @cache
@@ -42,14 +48,20 @@ def type_of(column: Column) -> PostgresType:
     return found.of(column) if found.of else found
 
 
-def write_objects(rows: pa.Table | pa.RecordBatch, columns: tuple[Column, ...]) -> pa.Array:
-    """Write rows as JSON objects with these columns, in this order."""
+def write_column(values: pa.ChunkedArray | pa.Array, column: Column) -> pa.Array:
+    return type_of(column).write(values)
+
+
+def write_objects(
+    rows: pa.Table | pa.RecordBatch, columns: tuple[Column, ...], write: WriteColumn = write_column
+) -> pa.Array:
+    """Write rows as JSON objects with these columns, in this order, each as `write` does."""
     if not rows.num_rows:
         return pa.array([], pa.string())
     parts: list[pa.Array | str] = []
     for column in columns:
         name = json.dumps(column.name, ensure_ascii=False)
-        parts += [f"{',' if parts else '{'}{name}:", type_of(column).write(rows[column.name])]
+        parts += [f"{',' if parts else '{'}{name}:", write(rows[column.name], column)]
     # the last argument is the separator; a null part would make the whole document null, so none is null
     return pc.binary_join_element_wise(*parts, "}", "")
 

@@ -18,6 +18,7 @@ class PlaceSighting:
 
     `has_row`: None where that is not known, which `note` explains. `lsn`: up to which the place shows the source.
     `at_ms`: when that was committed, since 1970 by the source's clock. `row`: only for comparison, and for `--values`.
+    `expected`: what the place is to have of the source's row, where that is not the row itself.
     """
 
     place: str
@@ -26,6 +27,7 @@ class PlaceSighting:
     at_ms: int | None = None
     note: str = ""
     row: Row | None = None
+    expected: Row | None = None
 
     def describe(self, source: "PlaceSighting") -> str:
         """Whether the row is there, and whether it is the source's."""
@@ -35,7 +37,7 @@ class PlaceSighting:
             return "no row"
         if self is source or source.row is None or self.row is None:
             return "has it"
-        return "as in the source" if _is_same(self.row, source.row) else "another version"
+        return "as in the source" if _is_same(self.row, self.expected or source.row) else "another version"
 
     @property
     def at(self) -> str | None:

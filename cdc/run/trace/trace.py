@@ -18,9 +18,8 @@ from cdc.sinks.lake.delta.log import DeltaLog
 from cdc.sinks.lake.delta.scan import Share, live_rows
 from cdc.sinks.lake.layout import open_table
 from cdc.sinks.latest.settings import LatestSettings
-from cdc.sinks.opensearch.bulk import identities
-from cdc.sinks.opensearch.document import read_document
 from cdc.sinks.opensearch.settings import ClusterSettings
+from cdc.sinks.search.lookup import read_document
 
 
 def trace_row(pipeline: Pipeline, name: TableName, key: list[str], most: int) -> RowTrace:
@@ -109,10 +108,17 @@ class _Tracing:
 
     def _in_index(self, name: str, settings: ClusterSettings) -> PlaceSighting:
         position = self._pipeline.fed[name].position()
-        [identity] = identities(pa.array([self._document])).to_pylist()
         prefix = settings.prefix or self._pipeline.name
-        row = read_document(settings, prefix, self._table.name, identity)
-        return PlaceSighting(name, row is not None, position.lsn if position else None, row=row)
+        row = read_document(settings, prefix, self._table, pa.Table.from_batches([self._source.key]))
+        lsn, expected = position.lsn if position else None, self._expect(name)
+        return PlaceSighting(name, row is not None, lsn, row=row, expected=expected)
+
+    def _expect(self, follower: str) -> Row | None:
+        """The source's row as the follower holds it, if not as it is."""
+        held, row = self._pipeline.fed[follower].held(self._table), self._source.row
+        if held is None or row is None:
+            return None
+        return dict(json.loads(held.write(pa.Table.from_batches([row]), self._table)[0].as_py()))
 
 
 def _look(place: str, look: Callable[[], PlaceSighting]) -> PlaceSighting:

@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.rows import digest as digests
 from cdc.columns.rows.compare import Comparison, Side, compare, hash_side
-from cdc.columns.rows.digest import Digest, digest_of_copy, digest_of_rows
+from cdc.columns.rows.digest import Digest
+from cdc.columns.rows.held import Held, digest_copy, digest_rows, rows_as_held
 from cdc.connect.source import connection as source
 from cdc.connect.source import heartbeat, slot
 from cdc.core.errors import CdcError, PreconditionError, TableStoppedError, UnreachableError
@@ -37,12 +38,13 @@ TABLES_AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True)
 class FollowerReader:
-    """Reads a follower: its position, a table's rows, the digest of these rows, and its stopped tables."""
+    """Reads a follower: its position, a table's rows and their digest, the stopped tables, what it holds of a table."""
 
     position: Callable[[], Position | None]
     rows: Callable[[Table], DataFrame]
     digest: Callable[[Table], Digest]
     stops: Callable[[], Mapping[TableName, TableStoppedError]] = dict
+    held: Callable[[Table], Held | None] = lambda _: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,8 @@ class PinnedSource:
     max_keys: int
     held: ExitStack
     reading: Lock = field(default_factory=Lock)
-    digests: dict[TableName, Digest] = field(default_factory=dict)
-    sides: dict[TableName, Side] = field(default_factory=dict)
+    digests: dict[tuple[TableName, str], Digest] = field(default_factory=dict)
+    sides: dict[tuple[TableName, str], Side] = field(default_factory=dict)
     incomparable: dict[TableName, CdcError] = field(default_factory=dict)
     """Why some tables have no verdict; `_verdict_or_none` adds to it."""
 
@@ -87,11 +89,12 @@ class PinnedSource:
 
     def _verdict(self, follower: FollowerReader, position: Position, table: Table) -> Verdict:
         # the follower is read after the LSN was reached, so it may already have later changes: `_count_moved`
-        ours, theirs = self._digest(table), follower.digest(table)
+        held = follower.held(table)
+        ours, theirs = self._digest(table, held), follower.digest(table)
         moved = self._count_moved(follower, position, table)
         if moved or ours == theirs:
             return Verdict(None if moved else Comparison(ours.rows, theirs.rows), moved)
-        comparison = self._compare_rows(follower, table)
+        comparison = self._compare_rows(follower, table, held)
         moved = self._count_moved(follower, position, table)
         return Verdict(None if moved else comparison, moved)
 
@@ -107,37 +110,41 @@ class PinnedSource:
         with self.reading:
             return self.since.up_to(latest.end_offset).counts([str(table.name)]).get(str(table.name), 0)
 
-    def _compare_rows(self, follower: FollowerReader, table: Table) -> Comparison:
-        theirs = hash_side(follower.rows(table), table)
+    def _compare_rows(self, follower: FollowerReader, table: Table, held: Held | None) -> Comparison:
+        compared = held.table if held else table
+        theirs = hash_side(follower.rows(table), compared)
         try:
-            return compare(self._side(table), theirs, table, self.max_keys)
+            return compare(self._side(table, held), theirs, compared, self.max_keys)
         finally:
             theirs.release()
 
     def _source(self, table: Table) -> SourceRows:
         return SourceRows.at(self.spark, self.snapshot_source, table, self.keeper.pages[table.name])
 
-    def _digest(self, table: Table) -> Digest:
-        """The source's digest, computed once for all followers."""
-        if table.name not in self.digests:
+    def _digest(self, table: Table, held: Held | None) -> Digest:
+        """The source's digest, computed once for all followers that hold the same."""
+        asked = table.name, held.name if held else ""
+        if asked not in self.digests:
             with _translate_read_errors(table):
-                self.digests[table.name] = self._compute_digest(table)
-        return self.digests[table.name]
+                self.digests[asked] = self._compute_digest(table, held)
+        return self.digests[asked]
 
-    def _compute_digest(self, table: Table) -> Digest:
+    def _compute_digest(self, table: Table, held: Held | None) -> Digest:
         pages = self.keeper.pages[table.name]
         # a Spark job takes a twelfth of a second before its first row; a small table is read in less than that
         if sum(pages.values()) * PAGE_BYTES <= digests.SMALL_BYTES:
-            return digest_of_rows(read_in_process(self.snapshot_source, table, pages), table)
-        return digest_of_copy(self._source(table), table)
+            return digest_rows(read_in_process(self.snapshot_source, table, pages), table, held)
+        return digest_copy(self._source(table), table, held)
 
-    def _side(self, table: Table) -> Side:
-        """The source's side of a comparison, read once for all followers that differ."""
-        if table.name not in self.sides:
+    def _side(self, table: Table, held: Held | None) -> Side:
+        """The source's side of a comparison, read once for all followers that hold the same and differ."""
+        asked, source = (table.name, held.name if held else ""), self._source(table)
+        if asked not in self.sides:
             with _translate_read_errors(table):
-                self.sides[table.name] = hash_side(self._source(table).frame(), table)
-            self.held.callback(self.sides[table.name].release)
-        return self.sides[table.name]
+                rows = rows_as_held(source, table, held) if held else source.frame()
+                self.sides[asked] = hash_side(rows, held.table if held else table)
+            self.held.callback(self.sides[asked].release)
+        return self.sides[asked]
 
 
 @contextmanager

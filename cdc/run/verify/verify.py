@@ -159,5 +159,5 @@ def _open_readers(pipeline: Pipeline, names: Collection[str]) -> dict[str, Follo
     feed = pipeline.open_whole_feed()
     lake_reader = FollowerReader(lake.position, feed.rows, partial(compute_digest, pipeline.lake, feed))
     fed = pipeline.fed.items()
-    readers = {name: FollowerReader(f.position, f.rows, f.digest, f.stops) for name, f in fed}
+    readers = {name: FollowerReader(f.position, f.rows, f.digest, f.stops, f.held) for name, f in fed}
     return {name: reader for name, reader in {pipeline.lake_name: lake_reader, **readers}.items() if name in names}

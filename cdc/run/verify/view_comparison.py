@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from cdc.columns.names import quoted
 from cdc.columns.rows.compare import Comparison, compare, hash_side
 from cdc.columns.rows.digest import Digest, digest_of_copy
+from cdc.columns.rows.held import rows_as_held
 from cdc.columns.table_copy import FrameCopy, RowsTask
 from cdc.columns.types.spark_types import row_type
 from cdc.config.settings import VIEWS
@@ -162,7 +163,7 @@ class ViewComparison:
         feed, position = LakeFeed(self.pipeline.spark, self.pipeline.lake, with_views=True), reader.position()
         cut = feed.require_cut(position) if position else feed.last_cut()
         table = _require_view(self.pipeline.lake, view, cut)
-        return cut, table, digest_of_files(feed.copy(table, cut))
+        return cut, table, digest_of_files(feed.copy(table, cut), reader.held(table))
 
     def _has_same(self, reader: FollowerReader, view: ViewDefinition, cut: Cut) -> bool:
         """Whether the follower still has the view as it is in the cut."""
@@ -173,6 +174,8 @@ class ViewComparison:
     def _compare_with(self, reader: FollowerReader, table: Table, cut: Cut, ours: Digest, theirs: Digest) -> Comparison:
         if ours == theirs:
             return Comparison(ours.rows, theirs.rows)
-        return self._compare_rows(
-            read_table(self.pipeline.spark, self.pipeline.lake, cut, table.name), reader.rows(table), table
-        )
+        rows, held = read_table(self.pipeline.spark, self.pipeline.lake, cut, table.name), reader.held(table)
+        followed = reader.rows(table)
+        if held:
+            rows, table = rows_as_held(FrameCopy(rows, table), table, held), held.table
+        return self._compare_rows(rows, followed, table)

@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame
 
 from cdc.columns.rows import digest as digests
 from cdc.columns.rows.digest import Digest, digest_of_copy, digest_of_rows
+from cdc.columns.rows.held import Held, digest_copy, digest_rows
 from cdc.columns.table_copy import FrameCopy
 from cdc.core.table import Table
 from cdc.sinks.lake.delta.scan import LakeCopy
@@ -29,8 +30,8 @@ def digest_of_version(lake: Lake, table: Table, version: int, open_frame: Callab
     return digest_of_copy(FrameCopy(open_frame(), table), table)
 
 
-def digest_of_files(copy: LakeCopy) -> Digest:
+def digest_of_files(copy: LakeCopy, held: Held | None = None) -> Digest:
     """The digest of a table's rows in these files: of few in this process, which is faster than a Spark job."""
     if sum(file.size for file in copy.files) <= digests.SMALL_BYTES:
-        return digest_of_rows(copy.read(), copy.table)
-    return digest_of_copy(copy, copy.table)
+        return digest_rows(copy.read(), copy.table, held)
+    return digest_copy(copy, copy.table, held)

@@ -20,7 +20,7 @@ SCALARS = [
     Column("money", Kind.DECIMAL, 19, 2, type=MONEY),
     Column("nearest", Kind.DOUBLE, type=NUMERIC, chosen="double"),
 ]
-ARRAYS = [replace(column, name=f"{column.name}[]", array=True) for column in SCALARS]
+ARRAYS = [replace(column, name=f"{column.name}[]", array=True) for column in SCALARS if column.kind is not Kind.VECTOR]
 NULL = VariableColumn(np.zeros(64, np.uint8), np.zeros(2, np.int64), np.array([-1], np.int32))
 
 

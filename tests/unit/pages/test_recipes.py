@@ -14,6 +14,8 @@ from cdc.config.file import load
 from cdc.config.settings import PipelineSettings
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.sinks.lake.history.shape import history_table
+from cdc.sinks.search.settings import SearchSettings
+from cdc.sinks.search.table_shapes import check_table
 from cdc.views.compiled import compile_view
 from cdc.views.explanation import explain
 from tests.support.cdc_subprocess import ROOT
@@ -27,6 +29,7 @@ KINDS = {
     "JSONB": Column("", Kind.JSON),
     "TIMESTAMPTZ": Column("", Kind.TIMESTAMPTZ),
     "DECIMAL(10, 2)": Column("", Kind.DECIMAL, 10, 2),
+    "VECTOR(384)": Column("", Kind.VECTOR, type="public.vector"),
 }
 ENVIRON = {"LAKE_KEY": "key", "LAKE_SECRET": "secret", "PG_PASSWORD": "secret"}
 
@@ -78,8 +81,8 @@ def read_recipe(recipe: str, folder: Path) -> PipelineSettings:
 
 
 def test_there_are_tables_and_recipes() -> None:
-    assert len(TABLES) == 6
-    assert len([name for name in RECIPES if name.startswith("docs/RECIPES.md")]) == 9
+    assert len(TABLES) == 7
+    assert len([name for name in RECIPES if name.startswith("docs/RECIPES.md")]) == 10
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -89,3 +92,6 @@ def test_a_recipe_is_taken_and_its_views_go_by_keys(name: str, tmp_path: Path) -
     tables = TABLES | {table.name: table for table in kept}
     ways = {use.way for view in settings.view_definitions for use in explain(compile_view(view, tables)).uses}
     assert not any("whole" in way for way in ways)
+    for search in (each for each in settings.followers.values() if isinstance(each, SearchSettings)):
+        for text in search.indexes:
+            check_table(TABLES[TableName.parse(text)], search)

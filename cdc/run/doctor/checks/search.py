@@ -1,10 +1,12 @@
 """OpenSearch clusters, and the indexes of the followers in them."""
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from typing import Final
 from urllib.parse import urlsplit
 
+from cdc.core.plural import format_count
 from cdc.run.doctor.check import Fault, Severity, check
 from cdc.run.doctor.checks.source import is_local
 from cdc.run.doctor.facts.search import IndexState, SearchFacts
@@ -12,8 +14,9 @@ from cdc.run.doctor.parts import AskedParts
 from cdc.sinks.opensearch import layout
 from cdc.sinks.opensearch.layout import IndexNote
 from cdc.sinks.opensearch.settings import ClusterSettings
+from cdc.sinks.search.table_shapes import shape_of
 
-_OLDEST: Final = 2
+_OLDEST: Final = {"opensearch": 2, "elasticsearch": 8}
 _FULL_PERCENT: Final = 85.0
 _BLOCKS: Final = ("read_only", "read_only_allow_delete", "read", "write", "metadata")
 
@@ -49,11 +52,11 @@ def find_clusters(parts: AskedParts) -> Iterator[Fault]:
 
 @check("search.product", Severity.ERROR, "other products answer otherwise to what we ask")
 def find_other_products(parts: AskedParts) -> Iterator[Fault]:
-    """It is OpenSearch 2 or newer."""
+    """It is OpenSearch 2 or newer, or Elasticsearch 8 or newer."""
     for name, facts, _ in _clusters(parts):
-        if facts.distribution != "opensearch" or int(facts.version.partition(".")[0]) < _OLDEST:
+        if int(facts.version.partition(".")[0]) < _OLDEST.get(facts.distribution, math.inf):
             what = f"follower {name} has a cluster of {facts.distribution} {facts.version}"
-            yield Fault(name, what, f"name the url of an OpenSearch {_OLDEST} or newer")
+            yield Fault(name, what, "name the url of an OpenSearch 2, or an Elasticsearch 8, or newer")
 
 
 @check("search.plaintext", Severity.WARNING, "the password, and every document, can be read on their way")
@@ -176,9 +179,12 @@ def find_blocked(parts: AskedParts) -> Iterator[Fault]:
 )
 def find_changed_mappings(parts: AskedParts) -> Iterator[Fault]:
     """The fields of an index are those of its table, and no other."""
-    for _, index, state, note, _ in _indexes(parts):
-        wanted = layout.table_mapping(note)
-        fields = state.mapping.get("properties", {})
+    for _, index, state, note, settings in _indexes(parts):
+        shape, fields = shape_of(settings, note.table.name), state.mapping.get("properties", {})
+        # one of another shape is filled anew
+        if note.shape != shape.name:
+            continue
+        wanted = layout.table_mapping(note.as_meta(), shape.mapping_of(note.table))
         others = [
             field
             for field in {**fields, **wanted["properties"]}
@@ -193,6 +199,16 @@ def find_changed_mappings(parts: AskedParts) -> Iterator[Fault]:
         if others or state.mapping.get("dynamic") != "strict":
             what = f"index {index} has other fields than {note.table.name}: {', '.join(others) or 'dynamic ones'}"
             yield Fault(index, what, f"`cdc bootstrap` fills it again once it is gone: DELETE /{index}")
+
+
+@check("search.refused", Severity.WARNING, "searches do not find these rows", at_bootstrap=False)
+def find_refused(parts: AskedParts) -> Iterator[Fault]:
+    """An index that `indexes` describes takes every row."""
+    for name, facts, settings in _clusters(parts):
+        if facts.refused:
+            index = layout.refusals_index(settings.prefix)
+            what = f"indexes of follower {name} have refused {format_count(facts.refused, 'row')}"
+            yield Fault(index, what, f"see GET /{index}/_search?q=kept:true; change the rows, or `indexes`")
 
 
 @check(

@@ -5,9 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cdc.sinks.opensearch.client import Cluster, open_client
+from cdc.sinks.opensearch.layout import refusals_index
 from cdc.sinks.opensearch.settings import ClusterSettings
 
 _INDEX: Final = "*.mappings,*.aliases,*.settings.index"
+_KEPT: Final = {"query": {"term": {"kept": True}}}
+_IF_THERE: Final = {"ignore_unavailable": "true"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +25,9 @@ class IndexState:
 
 @dataclass(frozen=True, slots=True)
 class SearchFacts:
-    """`disks`: percent used by node. `shards`, `most_shards`: in use, and as many as the cluster takes."""
+    """`disks`: percent used by node. `shards`, `most_shards`: in use, and as many as the cluster takes. `refused`: rows
+    that an index of a given shape lacks.
+    """
 
     distribution: str
     version: str
@@ -33,6 +38,7 @@ class SearchFacts:
     shards: int = 0
     most_shards: int = 0
     request_bytes: int = 0
+    refused: int = 0
 
 
 def open_cluster(settings: ClusterSettings) -> Cluster:
@@ -70,6 +76,7 @@ def read_search(settings: ClusterSettings, seconds: float) -> SearchFacts:
             int(health["active_shards"]),
             nodes * int(settings_now.get(_MOST_SHARDS, 1000)),
             _smallest_request(http),
+            int(client.count(index=refusals_index(settings.prefix), body=_KEPT, params=_IF_THERE, **patient)["count"]),
         )
 
 
