@@ -119,6 +119,7 @@ def make_parts(settings: PipelineSettings, **known: Any) -> AskedParts:
         "connect": CONNECT,
         "wanted": WantedConnector({}, {}),
         "machine": MACHINE,
+        "store": None,
         "position": "there",
         "search": SEARCH,
     }
