@@ -55,7 +55,7 @@ class PipelineReader:
 
     def read(self, *names: str, at: At = None) -> CutFrames:
         """The same as DataFrames: `reader.read()["public.orders"]`. The session has to know Delta."""
-        return CutFrames(self._pipeline.spark, self.cut(*names, at=at))
+        return CutFrames(self._pipeline.spark, self._pipeline.lake, self.cut(*names, at=at))
 
     def as_of(self, table: str, at: str | datetime) -> DataFrame:
         """The rows of `schema.table` as they were at an LSN or a time, by its history (`history:` in the file)."""

@@ -11,6 +11,7 @@ from cdc.local.servers.java import BRIEF
 from cdc.local.services import Home, down, wipe
 from tests.support.examples import load_profile
 from tests.support.further import deselect_further, pytest_addoption, pytest_terminal_summary, pytest_testnodedown
+from tests.support.parts.cloud_fixtures import azure_server, google_server
 from tests.support.parts.cluster_fixture import cluster
 from tests.support.parts.object_store_fixture import s3_server
 from tests.support.parts.pipelines import close_opened, left, make_pipeline, make_shared_pipeline, quicker
@@ -30,9 +31,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+STORES = {"s3_server", "azure_server", "google_server"}
+
 __all__ = [
+    "azure_server",
     "close_opened",
     "cluster",
+    "google_server",
     "kafka_bootstrap",
     "left",
     "make_pipeline",
@@ -83,7 +88,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     here = Path(__file__).parent
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
-        asked = {"spark", "servers"} & fixtures | ({"servers"} if "s3_server" in fixtures else set())
+        asked = {"spark", "servers"} & fixtures | ({"servers"} if STORES & fixtures else set())
         folder = item.path.relative_to(here).parts[0] if item.path.is_relative_to(here) else ""
         for need in sorted(asked.union(FOLDERS.get(folder, ()))):
             item.add_marker(need)

@@ -9,7 +9,9 @@ from cdc.core.settings import SettingPath
 from cdc.core.table import TableName
 
 REDACTED: Final = "**********"
-_KEY: Final = re.compile(r"pass|secret|token|credential|jaas|private|keystore|api.?key|access.?key", re.IGNORECASE)
+_KEY: Final = re.compile(
+    r"pass|secret|token|credential|jaas|private|keystore|(?:api|access|account).?key", re.IGNORECASE
+)
 _FOREIGN_KEY: Final = re.compile(rf"{_KEY.pattern}|\bkey\b(?!\.(?:converter|columns))|\bsas\b|signature", re.IGNORECASE)
 """Of settings that others name: Azure's `account.key` and `sas.fixed.token`, say."""
 _FOREIGN: Final[frozenset[SettingPath]] = frozenset({("spark", "conf"), ("connect", "overrides")})

@@ -18,7 +18,7 @@ from cdc.sinks.lake.delta.actions import Action
 from cdc.sinks.lake.delta.log import DeltaLog, LogDamagedError
 from cdc.sinks.lake.delta.schema import create_actions
 from cdc.sinks.lake.delta.snapshot import Snapshot
-from cdc.sinks.lake.settings import S3Settings
+from cdc.sinks.lake.settings import StoreSettings
 from cdc.sinks.lake.storage.base import Storage, open_storage
 
 TABLE_PROPERTY = "cdc.table"
@@ -37,13 +37,13 @@ _PLAIN = frozenset(string.ascii_letters + string.digits + "_")
 class Lake:
     """The folder of one pipeline's tables, and the ids of their `txn` actions.
 
-    `access`: settings of the object store when the path is `s3://bucket/prefix`; None for a local folder. `metadata`:
+    `access`: settings of the object store when the path is one in it; None for a local folder. `metadata`:
     the folder of the toolkit's own tables.
     """
 
     path: str
     pipeline: str
-    access: S3Settings | None = None
+    access: StoreSettings | None = None
     metadata: str = METADATA
 
     @property

@@ -7,13 +7,14 @@ from pathlib import Path
 from shutil import rmtree
 
 import obstore
-from obstore.store import LocalStore, S3Store
+from obstore.store import LocalStore
 
 from cdc.sinks.lake.delta.log import DeltaLog, LogDamagedError
 from cdc.sinks.lake.layout import METADATA, Lake, is_history, table_of
-from cdc.sinks.lake.settings import SCHEME
 from cdc.sinks.lake.storage.base import open_storage
-from cdc.sinks.lake.storage.s3_client import connect, translate_errors
+from cdc.sinks.lake.storage.clients import Bucket, connect
+from cdc.sinks.lake.storage.object_store import split_path
+from cdc.sinks.lake.storage.store_errors import translate_errors
 
 _LOG = "/_delta_log/"
 
@@ -92,7 +93,7 @@ def _list(lake: Lake) -> Iterator[tuple[str, int]]:
             yield from ((entry["path"].removeprefix(prefix), entry["size"]) for entry in chunk)
 
 
-def _open(lake: Lake) -> tuple[S3Store, str]:
+def _open(lake: Lake) -> tuple[Bucket, str]:
     assert lake.access is not None
-    bucket, _, prefix = lake.path.removeprefix(SCHEME).partition("/")
-    return connect(bucket, lake.access), f"{prefix.strip('/')}/".lstrip("/")
+    bucket, prefix = split_path(lake.path)
+    return connect(bucket, lake.access), f"{prefix}/".lstrip("/")

@@ -3,26 +3,34 @@
 import os
 import re
 from collections.abc import Mapping
-from typing import Any, Final, Literal, Self
+from typing import Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from cdc.core.errors import ConfigurationError
 from cdc.core.settings import Settings, finding_error
+from cdc.sinks.lake.cloud_settings import ABFSS, AzureSettings, GoogleSettings, StoreBase
 from cdc.sinks.lake.pace import PaceLimits
 
 SCHEME: Final = "s3://"
 _ANY_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
-_BUCKET: Final = re.compile(r"s3://[^/\s]+(/[^/]+)*/?")
+_BUCKET: Final = re.compile(r"(s3|gs|az)://[^/@\s]+(/[^/]+)*/?")
+_FORMS: Final = {
+    "s3": "s3://bucket/prefix",
+    "gs": "gs://bucket/prefix",
+    "az": "az://container/prefix",
+    "abfss": "abfss://container@account.dfs.core.windows.net/prefix",
+}
+_BLOCKS: Final = {"s3": ("s3",), "gs": ("gs",), "azure": ("az", "abfss")}
+"""Blocks of settings, and the schemes of the paths that they are for."""
 _FIRST_REGION: Final = "us-east-1"
-_OPEN_LINE: Final = "is not encrypted: name an https:// one, or set allow_http: true where the network is yours"
 
 
-class S3Settings(Settings):
-    """Access to an object store. Defaults follow Amazon's own clients."""
+class S3Settings(StoreBase):
+    """Access to a store that speaks S3. Defaults follow Amazon's own clients."""
 
-    endpoint: str | None = Field(default=None, pattern=r"^https?://")
-    """The store's address; left out, AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, else Amazon's of the region."""
+    scheme: ClassVar[str] = SCHEME
+    block: ClassVar[str] = "s3"
+    title: ClassVar[str] = "Amazon S3"
     region: str | None = Field(default=None, min_length=1)
     """Left out, AWS_REGION or AWS_DEFAULT_REGION, else us-east-1."""
     access_key_id: SecretStr | None = Field(default=None, min_length=1)
@@ -33,8 +41,6 @@ class S3Settings(Settings):
     """By reference, for keys that are temporary. They are not renewed: better leave all three out."""
     path_style: bool = False
     """Put the bucket into the path instead of the host: most stores other than Amazon's need it."""
-    allow_http: bool = False
-    """Let data, though not the secret key, go over the network in clear."""
 
     @field_validator("session_token", mode="before")
     @classmethod
@@ -49,8 +55,6 @@ class S3Settings(Settings):
             raise finding_error((), "access_key_id and secret_access_key are given both or not at all")
         if self.session_token is not None and self.access_key_id is None:
             raise finding_error(("session_token",), "belongs to keys that are not given")
-        if not self._is_allowed(self.endpoint):
-            raise finding_error(("endpoint",), _OPEN_LINE)
         return self
 
     def complete(self, environ: Mapping[str, str] = os.environ) -> Self:
@@ -58,14 +62,17 @@ class S3Settings(Settings):
 
         Raises ConfigurationError for an address from the environment that must not be used.
         """
-        endpoint = self.endpoint or environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL") or None
-        if not self._is_allowed(endpoint):
-            raise ConfigurationError(f"AWS_ENDPOINT_URL {endpoint} {_OPEN_LINE}")
+        endpoint = self.find_endpoint(environ, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
         region = self.region or environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or _FIRST_REGION
-        return self.model_copy(update={"endpoint": endpoint and endpoint.rstrip("/"), "region": region})
+        return self.model_copy(update={"endpoint": endpoint, "region": region})
 
-    def _is_allowed(self, endpoint: str | None) -> bool:
-        return self.allow_http or not (endpoint or "").startswith("http://")
+    @property
+    def server(self) -> str:
+        return self.endpoint or f"{self.title} in {self.region}"
+
+
+StoreSettings = S3Settings | GoogleSettings | AzureSettings
+"""How an object store is reached."""
 
 
 class DeltaSettings(Settings):
@@ -74,9 +81,14 @@ class DeltaSettings(Settings):
     kind: Literal["delta"]
     """The kind of this follower."""
     path: str = Field(min_length=1)
-    """The lake: a folder, or `s3://bucket/prefix`; a table lies at `<path>/<schema>/<table>`."""
+    """The lake: a folder, `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`, or
+    `abfss://container@account.dfs.core.windows.net/prefix`; a table lies at `<path>/<schema>/<table>`."""
     s3: S3Settings | None = None
-    """How the object store is reached; left out, as Amazon's own clients do."""
+    """How a store is reached that speaks S3; left out, as Amazon's own clients do."""
+    gs: GoogleSettings | None = None
+    """How Google's store is reached; left out, as Google's own clients do."""
+    azure: AzureSettings | None = None
+    """How Azure's store is reached; left out, as Azure's own clients do."""
     batch_changes: int = Field(default=200_000, ge=1)
     """A batch takes whole transactions until it holds this many changes."""
     small_run_changes: int = Field(default=20_000, ge=0)
@@ -93,22 +105,37 @@ class DeltaSettings(Settings):
 
     @model_validator(mode="after")
     def _check_path(self) -> Self:
-        if self.path.startswith(SCHEME):
-            if not _BUCKET.fullmatch(self.path):
-                raise finding_error(("path",), "is not s3://bucket/prefix")
-        elif _ANY_SCHEME.match(self.path):
-            raise finding_error(("path",), "is neither a folder nor s3://bucket/prefix")
-        elif self.s3 is not None:
-            raise finding_error(("s3",), "is for a path that begins with s3://")
+        if self.scheme and not (_BUCKET.fullmatch(self.path) or ABFSS.fullmatch(self.path)):
+            raise finding_error(("path",), f"is not {_FORMS[self.scheme]}")
+        if not self.scheme and _ANY_SCHEME.match(self.path):
+            raise finding_error(("path",), f"is neither a folder nor {', '.join(_FORMS.values())}")
+        for block, schemes in _BLOCKS.items():
+            if getattr(self, block) is not None and self.scheme not in schemes:
+                ways = " or ".join(f"{scheme}://" for scheme in schemes)
+                raise finding_error((block,), f"is for a path that begins with {ways}")
         return self
+
+    @property
+    def scheme(self) -> str:
+        """The scheme of the path to an object store; empty for a folder."""
+        scheme, colon, _ = self.path.partition("://")
+        return scheme if colon and scheme in _FORMS else ""
 
     @property
     def pace_limits(self) -> PaceLimits:
         """The limits of the commit pace."""
-        of = PaceLimits.of_object_store if self.path.startswith(SCHEME) else PaceLimits.of_folder
+        of = PaceLimits.of_object_store if self.scheme else PaceLimits.of_folder
         return of(self.freshness_seconds)
 
     @property
-    def access(self) -> S3Settings | None:
-        """The object store's settings, complete; None for a folder."""
-        return (self.s3 or S3Settings()).complete() if self.path.startswith(SCHEME) else None
+    def access(self) -> StoreSettings | None:
+        """The object store's settings, complete; None for a folder. Raises ConfigurationError."""
+        match self.scheme:
+            case "":
+                return None
+            case "s3":
+                return (self.s3 or S3Settings()).complete()
+            case "gs":
+                return (self.gs or GoogleSettings()).complete()
+            case _:
+                return (self.azure or AzureSettings()).complete(path=self.path)

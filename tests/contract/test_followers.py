@@ -19,7 +19,7 @@ from tests.contract.search_harness import SearchHarness
 from tests.support.examples import examples
 from tests.support.further import further
 from tests.support.histories import THINGS, Sent, histories
-from tests.support.lake.places import in_folder, on_server
+from tests.support.lake.places import in_folder, on_cloud, on_server
 from tests.support.model import Change, CommitOrder, Key, Row, apply
 
 COPY: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in range(3)}
@@ -32,6 +32,8 @@ Start = Callable[[], Harness]
         "memory",
         "delta",
         further("delta on an object store", "delta on an object store"),
+        further("delta on azure", "delta on azure"),
+        further("delta on google", "delta on google"),
         "search",
         "latest",
         "percolator",
@@ -65,8 +67,11 @@ def start(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def _start_delta(request: pytest.FixtureRequest, folders: pytest.TempPathFactory) -> Start:
     if request.param == "delta":
         return lambda: DeltaHarness(in_folder(folders.mktemp("lake")))
-    server = request.getfixturevalue("s3_server")
-    return lambda: DeltaHarness(on_server(server, folders.mktemp("lake")))
+    if request.param == "delta on an object store":
+        server = request.getfixturevalue("s3_server")
+        return lambda: DeltaHarness(on_server(server, folders.mktemp("lake")))
+    cloud = request.getfixturevalue(f"{request.param.removeprefix('delta on ')}_server")
+    return lambda: DeltaHarness(on_cloud(cloud, folders.mktemp("lake")))
 
 
 def _fresh_name() -> str:

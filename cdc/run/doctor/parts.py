@@ -18,6 +18,7 @@ from cdc.run.doctor.facts.connect import ConnectFacts, WantedConnector, read_con
 from cdc.run.doctor.facts.machine import MachineFacts, read_machine
 from cdc.run.doctor.facts.search import SearchFacts, read_search
 from cdc.run.doctor.facts.source import SourceFacts, read_source
+from cdc.run.doctor.facts.store import StoreFacts, read_store
 from cdc.run.doctor.facts.tables import TableFacts, read_tables
 from cdc.run.doctor.facts.workers import WorkerPython, read_worker_python
 from cdc.run.doctor.providers import Provider, tell_provider
@@ -65,6 +66,7 @@ class AskedParts:
         self._position = self._question(
             "position", "lake.answers", "the lake", lambda own: own.lake_follower.position()
         )
+        self._store = self._question("store", "lake.answers", "the lake", read_store)
         self._search = {name: self._ask_cluster(name, settings) for name, settings in named.items()}
 
     @property
@@ -124,6 +126,11 @@ class AskedParts:
     @property
     def machine(self) -> MachineFacts:
         return self._machine.get()
+
+    @property
+    def store(self) -> StoreFacts | None:
+        """The lake's object store; None for a folder."""
+        return self._store.get()
 
     @property
     def has_copy(self) -> bool:

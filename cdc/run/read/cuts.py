@@ -10,6 +10,7 @@ from cdc.core.errors import ConfigurationError, HistoryLostError, PreconditionEr
 from cdc.core.position import Lsn, format_lsn, parse_lsn
 from cdc.core.table import TableName
 from cdc.run.pipeline import Pipeline
+from cdc.sinks.lake.feed.frames import open_frame
 from cdc.sinks.lake.layout import Lake
 from cdc.sinks.lake.metadata.cuts import Cut, Cuts
 
@@ -40,13 +41,13 @@ class LakeCut:
 class CutFrames(Mapping[str, DataFrame]):
     """The tables and views of one cut as DataFrames, by `schema.table`."""
 
-    def __init__(self, spark: SparkSession, cut: LakeCut) -> None:
-        self._spark = spark
+    def __init__(self, spark: SparkSession, lake: Lake, cut: LakeCut) -> None:
+        self._spark, self._lake = spark, lake
         self.cut = cut
 
     def __getitem__(self, name: str) -> DataFrame:
         table = self.cut.tables[name]
-        return self._spark.read.format("delta").option("versionAsOf", table.version).load(table.path)
+        return open_frame(self._spark, self._lake, TableName.parse(name), table.version)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.cut.tables)

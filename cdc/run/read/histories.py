@@ -12,6 +12,7 @@ from cdc.core.position import Lsn, format_lsn
 from cdc.core.table import TableName
 from cdc.run.pipeline import Pipeline
 from cdc.run.read.cuts import parse_moment
+from cdc.sinks.lake.feed.frames import open_frame
 from cdc.sinks.lake.history.epochs import Epoch, OpenEpoch, list_epochs
 from cdc.sinks.lake.history.facts import HistoryMoment, TrackedShape
 from cdc.sinks.lake.history.shape import CHANGE, COMMITTED_AT, ENDS, LSN, SEQUENCE
@@ -34,7 +35,7 @@ def read_as_of(pipeline: Pipeline, name: TableName, at: str | datetime) -> DataF
     epoch = find_epoch(list_epochs(lake, name, cuts.last()), name, moment)
     shape = epoch.facts.find_shape(moment)
     version = _find_version(cuts, str(epoch.table.name), moment)
-    frame = pipeline.spark.read.format("delta").option("versionAsOf", version).load(lake.folder(epoch.table.name))
+    frame = open_frame(pipeline.spark, lake, epoch.table.name, version)
     return select_as_of(frame, shape, moment)
 
 

@@ -15,7 +15,7 @@ from cdc.run.scratch import open_scratch
 from cdc.run.spark import session
 from cdc.run.spark.workers import check_workers
 from cdc.run.toolkit_archive import build_archive
-from cdc.sinks.lake.settings import S3Settings
+from cdc.sinks.lake.settings import S3Settings, StoreSettings
 from cdc.sinks.lake.storage import spark_s3a as s3a
 
 SUBMITTED: Final = "CDC_SUBMITTED"
@@ -39,21 +39,21 @@ def build_spark_session(
     if not is_local(built.conf.get("spark.master", "") or ""):
         progress.step("spark", "asking the workers' Python")
         check_workers(built)
-    if access is not None:
+    if isinstance(access, S3Settings):
         # into the running session, not into its settings: those are shown in Spark's UI and logs
         s3a.give_keys(built, access)
     return built
 
 
-def spark_conf(spark: SparkSettings, access: S3Settings | None) -> dict[str, str]:
+def spark_conf(spark: SparkSettings, access: StoreSettings | None) -> dict[str, str]:
     """Spark's settings beside master and memory, for a lake in a folder or a store; without secrets."""
-    lake = s3a.conf(access) if access is not None else {}
+    lake = s3a.conf(access) if isinstance(access, S3Settings) else {}
     return {"spark.sql.shuffle.partitions": str(spark.shuffle_partitions), **lake, **spark.conf}
 
 
-def fetch_lake_jars(access: S3Settings | None, progress: Progress = SILENT) -> list[Path]:
-    """Fetch the jars that Spark needs to reach the lake, beside those of every pipeline."""
-    return [] if access is None else [*fetch(s3a.JARS, progress=progress)]
+def fetch_lake_jars(access: StoreSettings | None, progress: Progress = SILENT) -> list[Path]:
+    """Fetch the jars that Spark needs to reach a lake on S3, beside those of every pipeline; others need none."""
+    return [*fetch(s3a.JARS, progress=progress)] if isinstance(access, S3Settings) else []
 
 
 def session_options(

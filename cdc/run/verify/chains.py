@@ -16,6 +16,7 @@ from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.core.table import Table, TableName
 from cdc.run.pipeline import Pipeline
 from cdc.run.spark.errors import translate_errors
+from cdc.sinks.lake.feed.frames import open_frame
 from cdc.sinks.lake.feed.small_tables import hold_small
 from cdc.sinks.lake.history.chain import BLOCK_ROWS, digest_block, digest_blocks, find_break
 from cdc.sinks.lake.history.epochs import Epoch, list_epochs
@@ -90,7 +91,7 @@ def _digest_epoch(pipeline: Pipeline, table: Table) -> Sequence[Batch]:
     rows = hold_small(pipeline.lake, table)
     if rows is not None:
         return digest_rows(rows, table)
-    frame = pipeline.spark.read.format("delta").load(pipeline.lake.folder(table.name))
+    frame = open_frame(pipeline.spark, pipeline.lake, table.name)
     found = digest_batches(frame, table).orderBy(BATCH, CHAIN).collect()
     return [(row[BATCH], row[CHAIN], row["digest"]) for row in found]
 

@@ -13,6 +13,7 @@ from cdc.columns.names import quoted
 from cdc.columns.types.arrow_types import arrow_schema
 from cdc.columns.types.spark_types import row_type
 from cdc.core.table import Table, TableName
+from cdc.sinks.lake.feed.frames import open_frame
 from cdc.sinks.lake.feed.small_tables import hold_small
 from cdc.sinks.lake.layout import Lake
 from cdc.sinks.lake.metadata.cuts import Cut
@@ -40,7 +41,7 @@ def open_session_of_few_rows(spark: SparkSession) -> SparkSession:
 
 def read_table(spark: SparkSession, lake: Lake, cut: Cut, name: TableName) -> DataFrame:
     """A table or view of a lake at a cut that has it."""
-    return spark.read.format("delta").option("versionAsOf", cut.versions[str(name)]).load(lake.folder(name))
+    return open_frame(spark, lake, name, cut.versions[str(name)])
 
 
 def open_rows(spark: SparkSession, rows: pa.Table, table: Table) -> DataFrame:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyroaring import BitMap
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from cdc.columns.arrays import Integers
 from cdc.columns.spark_tasks import run_in_tasks
@@ -98,7 +99,7 @@ class LakeCopy:
     storage: Storage
     files: Sequence[DataFile]
 
-    def map_parts(self, task: RowsTask, schema: str) -> DataFrame:
+    def map_parts(self, task: RowsTask, schema: str | StructType) -> DataFrame:
         """Run the task on every share, as a Spark frame of this schema."""
         shares = split_files(self.files, self.spark.sparkContext.defaultParallelism * SHARES_A_CORE)
         read = partial(_read, shares=shares, storage=self.storage, table=self.table, task=task)

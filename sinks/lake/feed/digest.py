@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from math import inf
 
 from pyspark.sql import DataFrame
 
@@ -12,6 +13,7 @@ from cdc.columns.table_copy import FrameCopy
 from cdc.core.table import Table
 from cdc.sinks.lake.delta.scan import LakeCopy
 from cdc.sinks.lake.feed.feed import LakeFeed
+from cdc.sinks.lake.feed.frames import reads_by_delta
 from cdc.sinks.lake.feed.small_tables import read_small
 from cdc.sinks.lake.layout import Lake
 
@@ -24,7 +26,9 @@ def compute_digest(lake: Lake, feed: LakeFeed, table: Table) -> Digest:
 
 def digest_of_version(lake: Lake, table: Table, version: int, open_frame: Callable[[], DataFrame]) -> Digest:
     """The digest of a table at a version: of a small one by delta-rs, of others by Spark, as the frame."""
-    rows = read_small(lake, table, version)
+    # where Spark has no reader of its own, delta-rs has all to read
+    most = None if reads_by_delta(lake) else inf
+    rows = read_small(lake, table, version, most)
     if rows is not None:
         return digest_of_rows(rows, table)
     return digest_of_copy(FrameCopy(open_frame(), table), table)

@@ -18,6 +18,7 @@ from cdc.sinks.lake.delta.scan import LakeCopy
 from cdc.sinks.lake.delta.snapshot import Snapshot
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.feed.commit_changes import CommitChanges, LazyParts, read_whole
+from cdc.sinks.lake.feed.frames import open_frame
 from cdc.sinks.lake.layout import Lake
 from cdc.sinks.lake.metadata.cuts import Cut, Cuts
 
@@ -182,8 +183,8 @@ class LakeFeed:
 
     def rows(self, table: Table) -> DataFrame:
         """The table at the newest cut, as a Spark frame."""
-        folder, version = self.locate(table.name)
-        return require_spark(self._spark).read.format("delta").option("versionAsOf", version).load(folder)
+        _, version = self.locate(table.name)
+        return open_frame(require_spark(self._spark), self._lake, table.name, version)
 
     def copy(self, table: Table, cut: Cut) -> LakeCopy:
         """The table's rows at a cut; admits the table."""

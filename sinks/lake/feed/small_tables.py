@@ -17,6 +17,8 @@ from cdc.columns.types.arrow_types import arrow_schema, conform
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Table
 from cdc.sinks.lake.layout import Lake
+from cdc.sinks.lake.settings import S3Settings
+from cdc.sinks.lake.storage.cloud_clients import storage_options
 
 HELD_BYTES: Final = 32 * 2**20
 """The most that one table takes in memory; files of few bytes may hold many."""
@@ -41,18 +43,19 @@ def hold_small(lake: Lake, table: Table, version: int | None = None) -> pa.Table
     return None
 
 
-def read_small(lake: Lake, table: Table, version: int | None) -> Iterator[pa.Table] | None:
+def read_small(lake: Lake, table: Table, version: int | None, most: float | None = None) -> Iterator[pa.Table] | None:
     """The rows of a table at a version, or the newest, in parts of its Arrow schema; None where Spark has to read them.
 
-    That is a table of more than `SMALL_BYTES`, and what only Spark can read. Raises PreconditionError, once it is read,
-    when the lake lacks a column.
+    That is a table of more than `most` bytes (`SMALL_BYTES` by default), and what only Spark can read. Raises
+    PreconditionError, once it is read, when the lake lacks a column.
     """
     folder = lake.folder(table.name)
-    # only Spark has an object store's keys, and delta-rs decodes a % in a path
-    if lake.access is not None or "%" in folder:
+    # Spark has the keys of S3, and delta-rs decodes a % in a path
+    if isinstance(lake.access, S3Settings) or "%" in folder:
         return None
-    delta = DeltaTable(folder, version)
-    return _read_rows(delta, table) if _file_bytes(delta) <= digests.SMALL_BYTES else None
+    options = None if lake.access is None else storage_options(lake.access)
+    delta = DeltaTable(folder, version, options)
+    return _read_rows(delta, table) if _file_bytes(delta) <= (digests.SMALL_BYTES if most is None else most) else None
 
 
 def _file_bytes(delta: DeltaTable) -> int:

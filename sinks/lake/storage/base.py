@@ -11,7 +11,7 @@ from typing import Final, Protocol, TypeVar
 
 import pyarrow as pa
 
-from cdc.sinks.lake.settings import S3Settings
+from cdc.sinks.lake.settings import StoreSettings
 
 READS_AT_ONCE: Final = 16
 """Concurrent requests: an object store takes its time for each."""
@@ -68,8 +68,8 @@ class Storage(Protocol):
         """Delete files; missing ones are ignored."""
 
 
-def open_storage(root: str, access: S3Settings | None) -> Storage:
-    """Open a local folder, or `s3://bucket/prefix` when `access` is given."""
+def open_storage(root: str, access: StoreSettings | None) -> Storage:
+    """Open a local folder, or the prefix of a bucket when `access` is given."""
     if access is None:
         return LocalFolder(root)
     from cdc.sinks.lake.storage.object_store import ObjectStore

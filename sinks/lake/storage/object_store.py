@@ -1,6 +1,7 @@
-"""A lake on an object store that speaks S3: whole objects, and put-if-absent.
+"""A lake on an object store: whole objects, and put-if-absent.
 
-Put-if-absent is `If-None-Match: *` (RFC 9110, section 13.1.2), which S3 calls a conditional write.
+Put-if-absent is `If-None-Match: *` (RFC 9110, section 13.1.2), which S3 calls a conditional write; at Google it is
+`x-goog-if-generation-match: 0`.
 """
 
 import errno
@@ -9,19 +10,20 @@ import threading
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Self
 
 import obstore
 import pyarrow as pa
 from obstore.exceptions import AlreadyExistsError, GenericError
-from obstore.store import S3Store
 
 from cdc.core.errors import PreconditionError
-from cdc.sinks.lake.settings import SCHEME, S3Settings
+from cdc.sinks.lake.settings import StoreSettings
 from cdc.sinks.lake.storage import object_files
-from cdc.sinks.lake.storage.s3_client import connect, translate_errors
+from cdc.sinks.lake.storage.base import map_concurrently
+from cdc.sinks.lake.storage.clients import Bucket, connect
+from cdc.sinks.lake.storage.store_errors import translate_errors
 
 PART_BYTES: Final = 8 * 1024 * 1024
 """Larger objects are uploaded in parts of this size."""
@@ -30,24 +32,25 @@ MAX_TRIES: Final = 10
 RETRY_SECONDS: Final = 0.05
 
 _check_lock = threading.Lock()
-_checked_buckets: set[tuple[str, S3Settings]] = set()
+_checked_buckets: set[tuple[str, StoreSettings]] = set()
 """Buckets whose put-if-absent this process has tested."""
 
 
 @dataclass(frozen=True)
 class ObjectStore:
-    """A `Storage` below a prefix of a bucket; it connects on first use."""
+    """A `Storage` below a prefix of a bucket, whose path may have been spelled as `root`; it connects on first use."""
 
     bucket: str
     prefix: str
-    access: S3Settings
+    access: StoreSettings
+    root: str = ""
     vectors_in_log_bytes: ClassVar[int] = 32 * 1024
 
     @classmethod
-    def at(cls, root: str, access: S3Settings) -> Self:
-        """A store at `root`, which is `s3://bucket/prefix`."""
-        bucket, _, prefix = root.removeprefix(SCHEME).partition("/")
-        return cls(bucket, prefix.strip("/"), access)
+    def at(cls, root: str, access: StoreSettings) -> Self:
+        """A store at `root`, which is `s3://bucket/prefix`, say."""
+        bucket, prefix = split_path(root)
+        return cls(bucket, prefix, access, root.rstrip("/"))
 
     def make_root(self) -> None:
         """Test once per process that the bucket supports put-if-absent; a prefix needs no creation."""
@@ -88,7 +91,7 @@ class ObjectStore:
             return self._put_if_absent(path, content)
 
     def uri(self) -> str:
-        return f"{SCHEME}{self.bucket}/{self.prefix}".rstrip("/")
+        return self.root or f"{self.access.scheme}{self.bucket}/{self.prefix}".rstrip("/")
 
     def list_names(self, folder: str) -> list[str]:
         return sorted(_file_name(entry) for entry in self._list(folder))
@@ -106,12 +109,20 @@ class ObjectStore:
 
     def delete(self, paths: Iterable[str]) -> None:
         keys = [self._key(path) for path in paths]
-        if keys:
-            with self._translate_errors():
-                obstore.delete(self._store, keys)
+        with self._translate_errors():
+            try:
+                if keys:
+                    obstore.delete(self._store, keys)
+            except FileNotFoundError:
+                # S3 says nothing of missing ones; for the others they end the call, whatever else is left
+                map_concurrently(self._delete_one, keys)
+
+    def _delete_one(self, key: str) -> None:
+        with suppress(FileNotFoundError), self._translate_errors(key):
+            obstore.delete(self._store, key)
 
     @property
-    def _store(self) -> S3Store:
+    def _store(self) -> Bucket:
         return connect(self.bucket, self.access)
 
     def _key(self, path: str) -> str:
@@ -152,9 +163,15 @@ class ObjectStore:
             finally:
                 self.delete([path])
         raise PreconditionError(
-            f"the object store of {self.uri()} overwrites what it is told to leave (If-None-Match: *)",
+            f"the object store of {self.uri()} overwrites what it is told to leave (put if absent)",
             "use one with conditional writes: two writers would lose commits in this one",
         )
+
+
+def split_path(path: str) -> tuple[str, str]:
+    """Bucket or container, and prefix, of `s3://bucket/prefix` or `abfss://container@host/prefix`, say."""
+    bucket, _, prefix = path.partition("://")[2].partition("/")
+    return bucket.partition("@")[0], prefix.strip("/")
 
 
 def _file_name(listed: Any) -> str:

@@ -16,7 +16,7 @@ class Disturbance:
     """Disturbs the next PUTs of paths that contain `of`, and records requests.
 
     `landing`: whether the store gets the disturbed requests. `answer`: the status for the client instead of the
-    store's; None closes the connection.
+    store's; None closes the connection. `added`: headers of all answers.
     """
 
     times: int = 0
@@ -24,6 +24,7 @@ class Disturbance:
     answer: int | None = 500
     landing: bool = True
     instead: Callable[[], object] = lambda: None
+    added: dict[str, str] = field(default_factory=dict)
     dropped: set[str] = field(default_factory=set)
     headers: set[str] = field(default_factory=set)
     asked: threading.Event = field(default_factory=threading.Event)
@@ -81,7 +82,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not status:
             self.close_connection = True
             return
-        self._answer(status, given, content)
+        self._answer(status, {**given, **disturbance.added}, content)
 
     def _forward(self, headers: dict[str, str], body: bytes) -> tuple[int, dict[str, str], bytes]:
         connection = HTTPConnection(self.server.store)

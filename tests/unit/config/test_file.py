@@ -263,7 +263,7 @@ def test_object_store_settings_are_read(file: Path) -> None:
     file.write_text(GOOD.replace("path: lake", block))
     lake = load(file, ENVIRON).delta[1]
     access = lake.access
-    assert access is not None
+    assert isinstance(access, S3Settings)
     assert (access.endpoint, access.region, access.session_token) == ("https://store:9000", "us-east-1", None)
     assert "canary" not in repr(lake) + repr(access) + render(read(file, ENVIRON))
 

@@ -30,7 +30,8 @@ GENERATED = frozenset({"DOCTOR.md", "METRICS.md", "PROVEN.md", "SETTINGS.md"})
 OF_OTHERS = frozenset(
     WORD.findall("""
     _score AbstractStatus annotate_types any_value apply_typmod_special AWS_ aws_access_key_id aws_allow_http
-    aws_endpoint_url aws_region aws_secret_access_key aws_virtual_hosted_style_request check_ivm_restriction_walker
+    aws_endpoint_url aws_region aws_secret_access_key aws_virtual_hosted_style_request AZURE_FEDERATED_TOKEN_FILE
+    connector fake gcs hadoop ifGenerationMatch server check_ivm_restriction_walker
     CommandBuilderUtils count_if crypto current_date d2s dataSkippingNumIndexedCols dockerignore EncodeInterval flympg
     fuzziness ifnull INHERITS iso_8601 lc_messages logical_replication max_expansions max_worker_processes mkdocs
     numeric_send numerictypmodin nvl pooler primary_conninfo primary_slot_name rand randstr rds rds_replication

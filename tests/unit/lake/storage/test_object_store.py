@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.sinks.lake.settings import SCHEME, S3Settings
-from cdc.sinks.lake.storage import s3_client
+from cdc.sinks.lake.storage import clients, s3_client
 from cdc.sinks.lake.storage.base import open_storage
 from cdc.sinks.lake.storage.object_store import ObjectStore
 from tests.support.histories import THINGS
@@ -31,7 +31,7 @@ SOON: "BackoffConfig" = {"init_backoff": timedelta(milliseconds=1), "max_backoff
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request is tried again as often as a user's, and sooner: nobody here is busy."""
-    monkeypatch.setitem(s3_client.RETRIES, "backoff", SOON)
+    monkeypatch.setitem(clients.RETRIES, "backoff", SOON)
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ ANSWERS = [
 ]
 
 
-@pytest.mark.parametrize("times", [1, 2, s3_client.RETRIES["max_retries"] + 1])
+@pytest.mark.parametrize("times", [1, 2, clients.RETRIES["max_retries"] + 1])
 @pytest.mark.parametrize(("answer", "landing"), ANSWERS)
 def test_a_put_with_a_spoiled_answer_is_recognized_as_ours(
     store: ObjectStore, disturbance: Disturbance, answer: int | None, landing: bool, times: int
@@ -94,7 +94,7 @@ def test_a_put_that_lands_after_the_timeout_is_recognized(
     s3_server: S3Server, way: tuple[str, Disturbance], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client times out and reads back while its own request still waits before the store."""
-    monkeypatch.setattr(s3_client, "REQUEST_SECONDS", 1)
+    monkeypatch.setattr(clients, "REQUEST_SECONDS", 1)
     impatient = ObjectStore(s3_server.bucket(), "late", access_at(way[0]))
     disturbance = way[1]
     seen = ObjectStore(impatient.bucket, impatient.prefix, s3_server.access)
@@ -190,14 +190,14 @@ def test_wrong_keys_are_reported(s3_server: S3Server) -> None:
 
 
 def test_an_unreachable_store_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(s3_client.RETRIES, "max_retries", 1)
+    monkeypatch.setitem(clients.RETRIES, "max_retries", 1)
     for line in lines(ObjectStore("bucket", "t", access_at(NOBODY))):
         assert line.startswith(f"UnreachableError: the object store at {NOBODY} does not answer for {SCHEME}bucket/t")
         assert line.endswith(" → is it running, and s3.endpoint its address?")
 
 
 def test_missing_credentials_are_reported(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(s3_client.RETRIES, "max_retries", 1)
+    monkeypatch.setitem(clients.RETRIES, "max_retries", 1)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_WEB_IDENTITY_TOKEN_FILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_METADATA_ENDPOINT", NOBODY)

@@ -124,6 +124,7 @@ def make_parts(settings: PipelineSettings, **known: Any) -> AskedParts:
         "connect": CONNECT,
         "wanted": WantedConnector({}, {}),
         "machine": MACHINE,
+        "store": None,
         "position": "there",
         "brokers": (4, 3),
         "rights": {"p.public.t": RIGHTS, "p.latest.public.t": RIGHTS | {"WRITE"}},

@@ -20,6 +20,7 @@ from cdc.log.clients.open_transactions import OpenTransaction
 from cdc.run.doctor.check import registered_checks
 from cdc.run.doctor.facts.access import SourceRoute
 from cdc.run.doctor.facts.connect import WantedConnector
+from cdc.run.doctor.facts.store import StoreFacts
 from cdc.run.doctor.facts.tables import TableSize
 from cdc.run.doctor.facts.workers import WorkerPython, read_worker_python
 from cdc.run.doctor.runner import examine, select_checks
@@ -52,6 +53,10 @@ SESSION = {"pid": 77, "age": 4000, "application": "app"}
 SIX = SourceRoute(frozenset({socket.AF_INET6}), offers_tls=True)
 WIDE = Table(T, tuple(Column(f"c{n}", Kind.BIGINT) for n in range(MOST_FIELDS + 1)), ("c0",))
 HUGE = TableSize(1 << 50, 100, is_guessed=False, width=50, owner="o", is_owned=True)
+
+
+def in_store(block: str = "s3", **changes: Any) -> dict[str, Any]:
+    return {"store": StoreFacts("s3://b/lake", block, **changes)}
 
 
 def no_space(**changes: Any) -> dict[str, Any]:
@@ -156,6 +161,14 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "lake.inodes": (no_space(free_inodes=0.01), "remove small files"),
     "lake.file_system": (no_space(file_system="cifs"), "another file system"),
     "lake.distance": (no_space(file_system="nfs4"), "a disk of this machine"),
+    "store.rights": (
+        in_store(refused={"delete": PreconditionError("the store refuses a (403)", "check the keys")}),
+        "check the keys",
+    ),
+    "store.put_if_absent": (in_store(heeds=False), "conditional writes"),
+    "store.lifecycle": (in_store(expiry='expiry-date="tomorrow", rule-id="all"'), "take the lake's prefix out"),
+    "store.versions": (in_store(is_versioned=True), "switch versions off"),
+    "store.unseen_rules": (in_store("azure"), "look at the bucket's rules"),
     "search.product": ({"search": replace(SEARCH, distribution="elasticsearch", version="7.17.0")}, "Elasticsearch 8"),
     "search.refused": ({"search": replace(SEARCH, refused=2)}, "_search?q=kept:true"),
     "search.health": ({"search": replace(SEARCH, health="red")}, "allocation/explain"),
