@@ -173,12 +173,12 @@ def table_mapping(meta: Mapping[str, Any], properties: Mapping[str, Any]) -> dic
     return {"dynamic": "strict", "_meta": dict(meta), "properties": dict(properties)}
 
 
-def count_fields(table: Table) -> int:
-    """The fields that an index of this table has, with objects and fields of fields, as OpenSearch counts them."""
-    names = table.column_names
+def count_fields(properties: Mapping[str, Any]) -> int:
+    """The fields of an index with these, with objects and fields of fields, as OpenSearch counts them."""
     # a dot in a name makes an object
-    objects = {".".join(parts[:n]) for name in names for parts in [name.split(".")] for n in range(1, len(parts))}
-    return len(objects) + sum(_count_below(type_of(column).index) + 1 for column in table.columns)
+    objects = {name.rpartition(".")[0] for name in properties if "." in name}
+    above = {".".join(parts[:n]) for name in objects for parts in [name.split(".")] for n in range(1, len(parts) + 1)}
+    return len(above) + sum(_count_below(mapping) + 1 for mapping in properties.values())
 
 
 def _count_below(mapping: Mapping[str, Any]) -> int:

@@ -114,12 +114,13 @@ def find_small_requests(parts: AskedParts) -> Iterator[Fault]:
 def find_too_many_fields(parts: AskedParts) -> Iterator[Fault]:
     """An index takes as many fields as its table has columns, with what is in them."""
     limits = {(name, note.table.name): (index, state) for name, index, state, note, _ in _indexes(parts)}
-    for name in parts.clusters:
+    for name, _, settings in _clusters(parts):
         for table in parts.tables.tables:
             index, state = limits.get((name, table.name), (str(table.name), None))
             most = int(state.settings.get("mapping", {}).get("total_fields", {}).get("limit", 1000)) if state else 0
             most = most or layout.MOST_FIELDS
-            needed = layout.count_fields(table) if parts.settings.holds_table(name, table) else 0
+            fields = shape_of(settings, table.name).mapping_of(table) if parts.settings.holds_table(name, table) else {}
+            needed = layout.count_fields(fields)
             if needed > most:
                 raised = _put(index, f'{{"index.mapping.total_fields.limit": {2 * needed}}}')
                 remedy = raised if state else f"name {table.name} under leave_out of follower {name}"
