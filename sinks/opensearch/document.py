@@ -3,15 +3,15 @@
 from typing import Any
 
 from cdc.core.table import TableName
-from cdc.sinks.opensearch.client import Cluster, open_client
+from cdc.sinks.opensearch.client import open_client
+from cdc.sinks.opensearch.cluster import Cluster
 from cdc.sinks.opensearch.layout import index_name
 from cdc.sinks.opensearch.settings import ClusterSettings
 
 
 def read_document(settings: ClusterSettings, prefix: str, table: TableName, identity: str) -> dict[str, Any] | None:
     """The document with this id in the table's index; None if searches find none. Raises CdcError."""
-    password = settings.password.get_secret_value() if settings.password else None
-    cluster = Cluster(settings.url, settings.username, password, settings.ca_file)
+    cluster = Cluster.of(settings)
     # not realtime: what is written and not refreshed yet is not visible to anybody
     params = {"realtime": "false", "ignore": 404}
     with open_client(cluster) as client:
