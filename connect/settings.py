@@ -1,16 +1,21 @@
 """The `source` and `connect` blocks: the Postgres to follow, and the Kafka Connect that captures it."""
 
 import re
-from typing import Annotated, Final, Literal, Self
+from functools import partial
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_validator, model_validator
 
+from cdc.connect.libpq_files import FileProblemError, read_password, read_service
+from cdc.connect.source_login import find_wrong_logins
 from cdc.connect.table_choices import CHOSEN_TYPES, Choices, ChosenType
-from cdc.connect.tunable_properties import find_refusal
+from cdc.connect.tunable_properties import KAFKA_CLIENTS, find_refusal
 from cdc.core.schema_change import Policy
 from cdc.core.selection import Selection
 from cdc.core.settings import Settings, finding_error, findings_error
 from cdc.core.table import TableName
+from cdc.http_access import find_wrong_access
+from cdc.secrets import RenewableSecret, SecretUnavailableError
 
 SLOT_NAME = r"^[a-z0-9_]{0,63}$"
 
@@ -44,12 +49,28 @@ class SourceSettings(Settings):
     """The database to follow."""
     user: str = Field(min_length=1)
     """A role with LOGIN and REPLICATION; `cdc bootstrap` names every right that it lacks."""
-    password: SecretStr
-    """By reference: `${env:NAME}` or `${file:path}`."""
+    password: SecretStr = SecretStr("")
+    """By reference: `${env:NAME}`, `${file:path}` or `${exec:command}`. It may be left out where a `passfile` or a
+    `service` has it, or where the server lets the certificate in."""
+    passfile: str | None = None
+    """libpq's password file, in which the password is looked up, and again where the server refuses it."""
+    service: str | None = Field(default=None, min_length=1)
+    """A service of libpq's service file; what stands in this block wins. All clients get its values."""
+    service_file: str | None = None
+    """The service file, where it is not the one that libpq takes."""
     sslmode: Literal["disable", "prefer", "require", "verify-ca", "verify-full"] = "prefer"
     """As libpq's `sslmode`."""
     sslrootcert: str | None = None
     """File of the certificates to trust, for `verify-ca` and `verify-full`."""
+    sslcert: str | None = None
+    """File of the client's certificate, and of those between it and its authority, as PEM."""
+    sslkey: str | None = None
+    """File of the certificate's private key: PEM of PKCS #8 without a password, mode 0600. Connect's workers need all
+    three files at the same paths, or others by `connect.overrides` (`database.sslkey` and its like)."""
+    channel_binding: Literal["disable", "prefer", "require"] = "prefer"
+    """Whether a login by password is bound to the TLS channel, as libpq's `channel_binding`."""
+    target_session_attrs: Literal["primary", "read-write"] | None = None
+    """Of several hosts, which one is taken: `primary` where it is left out. None of them may be a standby."""
     connect_timeout_seconds: int = Field(default=10, ge=1)
     """How long to wait for a connection."""
     slot: str = Field(default="", pattern=SLOT_NAME)
@@ -79,6 +100,33 @@ class SourceSettings(Settings):
     """How often the connector writes a heartbeat. It moves idle slots, and after three a standstill is noticed."""
     slot_timeout_seconds: int = Field(default=60, ge=1)
     """How long to wait for open transactions to end when a slot is made."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _takes_service(cls, values: Any) -> Any:
+        if not isinstance(values, dict) or not isinstance(name := values.get("service"), str):
+            return values
+        try:
+            found: dict[str, Any] = dict(read_service(name, values.get("service_file")))
+        except FileProblemError as error:
+            raise finding_error(("service",), str(error)) from None
+        if "password" in found:
+            ask = partial(_ask_service, name, values.get("service_file"))
+            found["password"] = RenewableSecret(found["password"], ask)
+        return {**found, **values}
+
+    @model_validator(mode="after")
+    def _can_log_in(self) -> Self:
+        if self.passfile and not self.password.get_secret_value():
+            ask = partial(_ask_passfile, self.passfile, self.host, self.port, self.dbname, self.user)
+            try:
+                # frozen for everybody else
+                self.__dict__["password"] = RenewableSecret(ask(), ask)
+            except SecretUnavailableError as error:
+                raise finding_error(("passfile",), error.what) from None
+        if found := list(find_wrong_logins(self.__dict__ | {"password": self.password.get_secret_value()})):
+            raise findings_error(found)
+        return self
 
     @field_validator("host")
     @classmethod
@@ -117,6 +165,20 @@ class SourceSettings(Settings):
         return own.get(table, self.on_schema_change)
 
 
+def _ask_service(name: str, file: str | None) -> str:
+    try:
+        return read_service(name, file)["password"]
+    except (FileProblemError, KeyError) as error:
+        raise SecretUnavailableError(f"service {name} gives no password: {error}") from None
+
+
+def _ask_passfile(file: str, host: str, port: int, dbname: str, user: str) -> str:
+    try:
+        return read_password(file, host, port, dbname, user)
+    except FileProblemError as error:
+        raise SecretUnavailableError(str(error)) from None
+
+
 def is_host_supported(host: str) -> bool:
     """Can Debezium connect to this host? libpq also takes a socket's folder, several hosts, and IPv6 addresses."""
     return re.fullmatch("[A-Za-z0-9_.-]+", host) is not None
@@ -125,6 +187,16 @@ def is_host_supported(host: str) -> bool:
 class CaptureSettings(Settings):
     url: str = Field(pattern=r"^https?://")
     """Kafka Connect's REST address."""
+    username: str | None = None
+    """For a login at the REST interface."""
+    password: SecretStr | None = None
+    """For a login at the REST interface, by reference: `${env:NAME}`, `${file:path}` or `${exec:command}`."""
+    ca_file: str | None = None
+    """File of the certificates that the REST interface is believed by, as PEM; the system's where it is left out."""
+    certificate_file: str | None = None
+    """File of the client's certificate, as PEM, where the REST interface asks for one."""
+    key_file: str | None = None
+    """File of the certificate's private key, as PEM without a password."""
     connector: str = Field(default="", pattern=r"^[^/?#%\s]*$")
     """The connector's name; `cdc-<pipeline>` where it is left out."""
     source_host: str | None = None
@@ -151,7 +223,17 @@ class CaptureSettings(Settings):
         refusals = {name: find_refusal(name) for name in sorted(overrides)}
         if found := [((name,), why) for name, why in refusals.items() if why]:
             raise findings_error(found)
+        listeners = {client: overrides.get(f"{client}.override.bootstrap.servers") for client in KAFKA_CLIENTS}
+        if len({*listeners.values()}) > 1:
+            told = "takes one address of brokers for all of " + ", ".join(f"{name}.override." for name in listeners)
+            raise finding_error((), told)
         return overrides
+
+    @model_validator(mode="after")
+    def _can_log_in(self) -> Self:
+        if found := list(find_wrong_access(self.__dict__)):
+            raise findings_error(found)
+        return self
 
     @model_validator(mode="after")
     def _batch_fits_into_queue(self) -> Self:

@@ -2,8 +2,10 @@
 
 from typing import Final
 
-_OF_CLIENTS: Final = ("admin.override.", "consumer.override.", "producer.override.")
-_SECURITY: Final = ("sasl.", "security.protocol", "ssl.")
+KAFKA_CLIENTS: Final = ("admin", "consumer", "producer")
+_OF_CLIENTS: Final = tuple(f"{client}.override." for client in KAFKA_CLIENTS)
+_SECURITY: Final = ("bootstrap.servers", "sasl.", "security.protocol", "ssl.")
+"""With another listener of the cluster, where the workers' own is not the connector's."""
 _FAMILIES: Final = ("database.ssl", *(client + kind for client in _OF_CLIENTS for kind in _SECURITY))
 
 TUNABLE: Final = frozenset(

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, closing
 from typing import Final
 
 import asyncpg
+import psycopg
 import pyarrow as pa
 import pyarrow.compute as pc
 import uvloop
@@ -21,8 +22,9 @@ from cdc.columns.types.unsupported import UnsupportedValueError
 from cdc.core.errors import PreconditionError, TableRewrittenError
 from cdc.core.table import Column, Table
 from cdc.postgres.errors import to_cdc_error
-from cdc.postgres.session import open_session
+from cdc.postgres.session import is_bound, open_session
 from cdc.snapshots.binary_copy import RowParser
+from cdc.snapshots.bound_copy import SnapshotQuery, copy_bound
 from cdc.snapshots.ranges import PageRange
 
 LOCK_WAIT: Final = "1s"
@@ -164,16 +166,17 @@ async def _copy(conninfo: str, snapshot: str, query: str, pieces: asyncio.Queue[
         parts.append(data[header:])
         size, header = size + len(data), 0
 
-    async with _reading(conninfo, snapshot) as connection:
-        try:
-            await connection.copy_from_query(query, output=take, format="binary")
-        except asyncpg.LockNotAvailableError as error:
-            raise TableRewrittenError(
-                f"somebody waits to alter a table that is read ({error})", "start again"
-            ) from None
-        except asyncpg.PostgresError as error:
-            # here, since Spark hands on no more of a task's error than its text
-            raise to_cdc_error("the source ended a COPY", error.sqlstate, error) from error
+    try:
+        if is_bound(conninfo):
+            await copy_bound(conninfo, SnapshotQuery(query, snapshot, LOCK_WAIT), take)
+        else:
+            async with _reading(conninfo, snapshot) as connection:
+                await connection.copy_from_query(query, output=take, format="binary")
+    except (asyncpg.LockNotAvailableError, psycopg.errors.LockNotAvailable) as error:
+        raise TableRewrittenError(f"somebody waits to alter a table that is read ({error})", "start again") from None
+    except (asyncpg.PostgresError, psycopg.Error) as error:
+        # here, since Spark hands on no more of a task's error than its text
+        raise to_cdc_error("the source ended a COPY", error.sqlstate, error) from error
     rest = b"".join(parts)[:-_TRAILER_BYTES]
     await pieces.put([rest] if rest else [])
     await pieces.put([])

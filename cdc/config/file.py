@@ -10,7 +10,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -25,8 +25,9 @@ from cdc.config.validation import findings, plain_schema
 from cdc.core.error_text import pick_first_line
 from cdc.core.errors import ConfigurationError
 from cdc.core.settings import Finding, SettingPath
+from cdc.secrets import RenewableSecret
 
-REFERENCE_SCHEMA = {"type": "string", "pattern": r"\$\{(env|file):"}
+REFERENCE_SCHEMA = {"type": "string", "pattern": r"\$\{(env|file|exec):"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ def check_text(text: str, path: Path, environ: Mapping[str, str] = os.environ) -
     checked = _validate(resolver, _values(text, str(path)))
     if isinstance(checked, PipelineSettings):
         settings = checked.resolve_paths(path.parent)
+        _make_renewable(settings, resolver)
         return LoadedSettings(settings, tuple(resolver.warnings), complete_names(resolver.written))
     lines = parse_lines(text, str(path))
     raise InvalidSettingsError(
@@ -81,6 +83,19 @@ def _validate(resolver: Resolver, values: dict[Any, Any]) -> PipelineSettings | 
         found += [finding for finding in all_found if finding[0] not in unresolved]
     # only with no finding of either sort is `settings` there
     return resolver.findings + found or settings
+
+
+def _make_renewable(settings: PipelineSettings, resolver: Resolver) -> None:
+    """Let secrets that came from a file or a program be asked for again."""
+    for place, ask in resolver.asking.items():
+        holder: Any = settings
+        for step in place[:-1]:
+            inside: Any = holder if isinstance(holder, dict | list) else vars(holder)
+            holder = inside[step]
+        found = getattr(holder, str(place[-1]), None)
+        if isinstance(found, SecretStr) and not isinstance(found, RenewableSecret):
+            # the settings are frozen for everybody else
+            holder.__dict__[place[-1]] = RenewableSecret(found.get_secret_value(), ask)
 
 
 def render(loaded: LoadedSettings) -> str:

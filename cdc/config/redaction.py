@@ -32,6 +32,8 @@ def redact(value: Any, references: Mapping[SettingPath, str], place: SettingPath
     if _is_secret(place, value):
         return REDACTED
     if place in references:
+        if "${exec:" in references[place]:
+            return _IN_TEXT.sub(rf"\g<1>{REDACTED}", references[place])
         return _WRITTEN_IN_URL.sub(rf"\g<1>{REDACTED}@", references[place])
     return escape(_redact_text(value, place)) if isinstance(value, str) else value
 

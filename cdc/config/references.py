@@ -1,19 +1,23 @@
-"""References to values outside the file: `${env:NAME}`, `${env:NAME:-default}`, `${file:path}`.
+"""References to values outside the file: `${env:NAME}`, `${env:NAME:-default}`, `${file:path}`, `${exec:command}`.
 
 A plain `${` is written `$${`.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from cdc.config import secret_commands
+from cdc.config.secret_commands import NoSecretError
 from cdc.core.settings import Finding, SettingPath
+from cdc.secrets import SecretUnavailableError
 
 # the escape first: its `${` begins no reference; an end that is missing is told, not passed over
 REFERENCE = re.compile(r"(?P<escape>\$\$\{)|\$\{(?P<body>[^}]*)(?P<end>\})?")
-FORMS = "${env:NAME}, ${env:NAME:-default} or ${file:path}; a plain ${ is written $${"
+FORMS = "${env:NAME}, ${env:NAME:-default}, ${file:path} or ${exec:command}; a plain ${ is written $${"
 
 LEFT_ALONE: frozenset[SettingPath] = frozenset({("connect", "password_reference")})
 """Values whose references are not ours: Connect's own config providers resolve this one."""
@@ -24,8 +28,8 @@ class Resolver:
     """Replaces references, and collects findings.
 
     `findings`: unresolved references. `used`: path → the reference, in a form that can be printed. `written`: path →
-    the whole text there, with its references in that form. `warnings`: sentences for the user. None of them has a
-    resolved value.
+    the whole text there, with its references in that form. `asking`: path → how to ask again for a value that one
+    reference to a file or a program gives. `warnings`: sentences for the user. None of them has a resolved value.
     """
 
     folder: Path
@@ -33,6 +37,7 @@ class Resolver:
     findings: list[Finding] = field(default_factory=list)
     used: dict[SettingPath, str] = field(default_factory=dict)
     written: dict[SettingPath, str] = field(default_factory=dict)
+    asking: dict[SettingPath, Callable[[], str]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
     def resolve(self, value: Any, place: SettingPath = ()) -> Any:
@@ -47,6 +52,8 @@ class Resolver:
             resolved = REFERENCE.sub(lambda match: self._replacement(match, place), value)
             if place in self.used:
                 self.written[place] = REFERENCE.sub(_without_default, value)
+            if (whole := REFERENCE.fullmatch(value)) and (whole["body"] or "").startswith(("file:", "exec:")):
+                self.asking[place] = partial(self._ask_again, *whole["body"].split(":", 1))
             return resolved
         return value
 
@@ -54,14 +61,31 @@ class Resolver:
         if match["escape"]:
             return "${"
         kind, colon, rest = match["body"].partition(":")
-        if not (match["end"] and colon and rest) or kind not in ("env", "file"):
+        if not (match["end"] and colon and rest) or kind not in ("env", "file", "exec"):
             # without the rest: it may be a password that has a `${`
             shown = f"${{{kind}:…}}" if colon else "${…}"
             return self._finding(place, f"{shown} is not a reference: {FORMS}", match)
         name, dash, default = rest.partition(":-") if kind == "env" else (rest, "", "")
-        self.used[place] = f"${{{kind}:{name}}}"
-        value = self._variable(name, default if dash else None) if kind == "env" else self._file(name)
+        # an argument of a program may be a secret, too
+        self.used[place] = (
+            f"${{{kind}:{name.strip().partition(' ')[0]} …}}" if kind == "exec" else f"${{{kind}:{name}}}"
+        )
+        value = self._variable(name, default if dash else None) if kind == "env" else self._read(kind, name)
         return value if isinstance(value, str) else self._finding(place, value.why, match)
+
+    def _read(self, kind: str, name: str, *, again: bool = False) -> "str | _Nowhere":
+        if kind == "file":
+            return self._file(name)
+        try:
+            return (secret_commands.run if again else secret_commands.recall)(name, self.folder)
+        except NoSecretError as error:
+            return _Nowhere(f"${{exec:…}} gives no value: {error}")
+
+    def _ask_again(self, kind: str, name: str) -> str:
+        found = self._read(kind, name, again=True)
+        if isinstance(found, _Nowhere):
+            raise SecretUnavailableError(f"a login was refused, and its secret cannot be asked for again: {found.why}")
+        return found
 
     def _finding(self, place: SettingPath, text: str, match: re.Match[str]) -> str:
         self.findings.append((place, text))

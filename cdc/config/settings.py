@@ -15,6 +15,7 @@ from cdc.config.spark_settings import SparkSettings
 from cdc.config.table_findings import entry, find_wrong_policies, find_wrong_tables
 from cdc.config.topic_findings import find_taken_topics
 from cdc.connect.settings import CaptureSettings, SourceSettings, is_host_supported
+from cdc.connect.source_login import find_unreadable_key
 from cdc.core.selection import Selection, is_pattern
 from cdc.core.settings import Finding, Settings, finding_error, findings_error
 from cdc.core.table import Table, TableName
@@ -161,6 +162,9 @@ class PipelineSettings(Settings):
     @classmethod
     def _complete_connect(cls, connect: CaptureSettings, info: ValidationInfo) -> CaptureSettings:
         source = info.data.get("source")
+        key = source.sslkey if isinstance(source, SourceSettings) else None
+        if key and (why := find_unreadable_key(key, connect.overrides)):
+            raise finding_error((), f"cannot use source.sslkey: the file {why}")
         if isinstance(source, SourceSettings) and not is_host_supported(connect.source_host or source.host):
             raise finding_error(
                 ("source_host",), "is required, a name of letters, digits, '_', '-' and '.': Debezium takes no other"

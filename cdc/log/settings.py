@@ -1,10 +1,12 @@
 """The `log` block: the Kafka cluster and the topics of one pipeline."""
 
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, field_validator, model_validator
 
-from cdc.core.settings import Settings
+from cdc.core.settings import Settings, findings_error
+from cdc.log.client_options import find_refusal
+from cdc.log.login_findings import find_wrong_logins
 
 FRAME_BYTES: Final = 64 * 1024
 """Bytes of a message besides its key and value."""
@@ -27,6 +29,23 @@ class LatestTopicSettings(Settings):
     """The largest row, as JSON, that the topics take."""
 
 
+class OAuthSettings(Settings):
+    """A token of a server of tokens, by OAuth's client credentials (OIDC)."""
+
+    token_url: str = Field(pattern=r"^https?://[^\s@]+$")
+    """Where tokens are given out."""
+    client_id: str = Field(min_length=1)
+    """Who asks for them."""
+    client_secret: SecretStr
+    """By reference: `${env:NAME}`, `${file:path}` or `${exec:command}`."""
+    scope: str | None = None
+    """What is asked for, if the server wants to be told."""
+    extensions: dict[str, str] = Field(default_factory=dict)
+    """What the brokers are told beside the token, such as `logicalCluster`."""
+    ca_file: str | None = None
+    """File of the certificates that the server of tokens is believed by; the system's where it is left out."""
+
+
 class LogSettings(Settings):
     bootstrap: str = Field(min_length=1)
     """Addresses of brokers, `host:port`, separated by commas."""
@@ -45,11 +64,36 @@ class LogSettings(Settings):
     """Compaction of the latest topics."""
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_SSL", "SASL_PLAINTEXT"] = "PLAINTEXT"
     """As librdkafka's `security.protocol`."""
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
-    """As librdkafka's `sasl.mechanism`."""
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = None
+    """As librdkafka's `sasl.mechanism`; required for SASL_SSL and SASL_PLAINTEXT."""
     username: str | None = None
-    """For SASL."""
+    """For PLAIN and SCRAM."""
     password: SecretStr | None = None
-    """For SASL, by reference: `${env:NAME}` or `${file:path}`."""
+    """For PLAIN and SCRAM, by reference: `${env:NAME}`, `${file:path}` or `${exec:command}`."""
+    oauth: OAuthSettings | None = None
+    """For OAUTHBEARER."""
     ca_file: str | None = None
-    """File of the certificates to trust."""
+    """File of the certificates to trust, as PEM."""
+    certificate_file: str | None = None
+    """File of the client's certificate, and of those between it and its authority, as PEM."""
+    key_file: str | None = None
+    """File of the certificate's private key: PEM of PKCS #8, which Kafka's Java clients ask for."""
+    key_password: SecretStr | None = None
+    """Of an encrypted key, by reference."""
+    client_options: dict[str, str] = Field(default_factory=dict)
+    """Further options of all clients, as librdkafka names them; `docs/LOGINS.md` lists them, with what Spark's clients
+    get in their place."""
+
+    @field_validator("client_options")
+    @classmethod
+    def _known_to_all(cls, options: dict[str, str]) -> dict[str, str]:
+        refusals = {name: find_refusal(name, value) for name, value in sorted(options.items())}
+        if found := [((name,), why) for name, why in refusals.items() if why]:
+            raise findings_error(found)
+        return options
+
+    @model_validator(mode="after")
+    def _can_log_in(self) -> Self:
+        if found := list(find_wrong_logins(self.__dict__)):
+            raise findings_error(found)
+        return self

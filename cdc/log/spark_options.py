@@ -4,13 +4,8 @@ import json
 from collections.abc import Mapping
 
 from cdc.core.position import Offsets
+from cdc.log.logins import java_options
 from cdc.log.settings import LogSettings
-
-_LOGIN_MODULES = {
-    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
-    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
-    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
-}
 
 
 def read_options(log: LogSettings) -> dict[str, str]:
@@ -65,20 +60,7 @@ def topic_options(log: LogSettings, topic: str, start: Mapping[int, int]) -> dic
 
 def cluster_options(log: LogSettings) -> dict[str, str]:
     """Options of all Kafka readers and writers of Spark."""
-    options = {"kafka.bootstrap.servers": log.bootstrap, "kafka.security.protocol": log.security_protocol}
-    if log.sasl_mechanism and log.username and log.password:
-        module = _LOGIN_MODULES[log.sasl_mechanism]
-        login = f'username="{_escape(log.username)}" password="{_escape(log.password.get_secret_value())}"'
-        options["kafka.sasl.mechanism"] = log.sasl_mechanism
-        options["kafka.sasl.jaas.config"] = f"{module} required {login};"
-    if log.ca_file:
-        # Kafka's Java client expects a Java keystore by default; the file is PEM, as librdkafka wants it
-        options |= {"kafka.ssl.truststore.type": "PEM", "kafka.ssl.truststore.location": log.ca_file}
-    return options
-
-
-def _escape(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
+    return {f"kafka.{name}": value for name, value in {"bootstrap.servers": log.bootstrap, **java_options(log)}.items()}
 
 
 def _as_text(offsets: Mapping[str, Mapping[int, int]]) -> str:

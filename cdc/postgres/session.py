@@ -20,7 +20,13 @@ _KEEPALIVE: Final = {
     "TCP_KEEPINTVL": KEEPALIVE_INTERVAL_SECONDS,
     "TCP_KEEPCNT": KEEPALIVE_ASKED,
 }
+_TLS: Final = ("sslmode", "sslrootcert", "sslcert", "sslkey")
 NO_SETTINGS: Final[Mapping[str, str]] = {}
+
+
+def is_bound(conninfo: str) -> bool:
+    """Does the connection string ask for a login that is bound to its TLS channel, which asyncpg cannot do?"""
+    return conninfo_to_dict(conninfo).get("channel_binding") == "require"
 
 
 async def open_session(
@@ -32,14 +38,15 @@ async def open_session(
     """
     asked = {name: str(value) for name, value in conninfo_to_dict(conninfo).items() if value is not None}
     # a certificate's file can be named in an address only
-    tls = urlencode([(name, asked[name]) for name in ("sslmode", "sslrootcert") if name in asked])
+    tls = urlencode([(name, asked[name]) for name in _TLS if name in asked])
     session = await asyncpg.connect(
         f"postgresql://?{tls}",
         # as libpq reads it: several, of which the first that has what is asked for counts
         host=asked["host"].split(","),
         port=int(asked["port"]),
         user=asked["user"],
-        password=asked.get("password"),
+        # never of its own file: where there is none, a certificate is to be let in
+        password=asked.get("password", ""),
         database=asked["dbname"],
         timeout=float(asked.get("connect_timeout", 60)),
         server_settings={name: asked[name] for name in sent if name in asked} | dict(settings),

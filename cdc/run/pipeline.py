@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from cdc.columns.feed import FedFollower
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, ConfigurationError
+from cdc.run.spark.token_urls import let_ask_for_tokens
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.feed.feed import LakeFeed
 from cdc.sinks.lake.follower import DeltaFollower
@@ -137,8 +138,9 @@ class Pipeline:
 
     def open_connect(self) -> "ConnectClient":
         from cdc.connect.capture.connect_client import ConnectClient
+        from cdc.connect.capture.rest_access import RestAccess
 
-        return ConnectClient(self.settings.connect.url)
+        return ConnectClient(self.settings.connect.url, RestAccess.of(self.settings.connect))
 
     def open_log(self, *, committed: bool = True) -> "Reader":
         from cdc.log.clients.reader import Reader
@@ -156,6 +158,7 @@ class Pipeline:
             if self._start_spark is None:
                 raise ConfigurationError("this pipeline was opened without Spark", "give a session to cdc.open")
             self._spark = self._start_spark()
+            let_ask_for_tokens(self._spark, self.settings.log)
             self._close_fed()
         return self._spark
 

@@ -53,7 +53,7 @@ class Submission:
         return cls(
             arguments,
             options,
-            assemble_conf(options, spark_conf(settings.spark, settings.delta[1].access), options.archive),
+            assemble_conf(options, spark_conf(settings), options.archive),
         )
 
     def command(self, conf: Path, entry: Path) -> list[str]:

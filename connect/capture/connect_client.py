@@ -7,9 +7,10 @@ import httpx
 import msgspec
 import stamina
 
+from cdc.connect.capture.rest_access import RestAccess
 from cdc.core.error_text import pick_first_line
 from cdc.core.errors import CdcError, ConfigurationError, PreconditionError, UnreachableError
-from cdc.https import REMEDY, distrust, tls_context
+from cdc.https import REMEDY, distrust
 
 PATIENCE_SECONDS = 60.0
 
@@ -87,9 +88,9 @@ class ConnectClient:
     Raises UnreachableError when the cluster does not answer or keeps rebalancing, PreconditionError when it refuses.
     """
 
-    def __init__(self, url: str) -> None:
-        self._url, auth = split_login(url)
-        self._http = httpx.Client(base_url=self._url, auth=auth, timeout=30, verify=tls_context())
+    def __init__(self, url: str, access: RestAccess = RestAccess()) -> None:  # noqa: B008 - frozen
+        self._url, in_url = split_login(url)
+        self._http = httpx.Client(base_url=self._url, auth=access.auth() or in_url, timeout=30, verify=access.context())
 
     def __enter__(self) -> "ConnectClient":
         return self
@@ -196,7 +197,12 @@ class ConnectClient:
 
     def _to_cdc_error(self, error: httpx.HTTPError) -> CdcError:
         if why := distrust(error):
-            return PreconditionError(f"the certificate of Kafka Connect {self._url} is not trusted ({why})", REMEDY)
+            what = f"the certificate of Kafka Connect {self._url} is not trusted ({why})"
+            return PreconditionError(what, f"name its authority in connect.ca_file, or {REMEDY}")
+        if "alert" in str(error).lower():
+            # a server's answer to our certificate, or to none
+            what = f"Kafka Connect {self._url} ends the session of TLS: {pick_first_line(error)}"
+            return PreconditionError(what, "correct connect.certificate_file and connect.key_file")
         return UnreachableError(
             f"Kafka Connect {self._url} does not answer: {pick_first_line(error)}", "check connect.url; is it running?"
         )
@@ -207,6 +213,11 @@ class ConnectClient:
             raise _RebalancingError
         if answer.status_code == httpx.codes.NOT_FOUND:
             raise _MissingError(f"Kafka Connect {self._url} has no {path}", "check connect.url")
+        if answer.status_code == httpx.codes.UNAUTHORIZED:
+            raise PreconditionError(
+                f"Kafka Connect {self._url} lets nobody in with this login",
+                "correct connect.username and connect.password",
+            )
         if answer.is_error:
             raise PreconditionError(f"Kafka Connect {self._url} refuses {path}: {_reason(answer)}", "see its log")
         return answer.content

@@ -1,6 +1,7 @@
 """The life of the connector over Kafka Connect's REST interface: start, stop, start anew."""
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.capture.connector_state import RunState, look_up
@@ -14,6 +15,9 @@ STOP_SECONDS = 60.0
 RESTART_SECONDS = 10.0
 LEAVE_SECONDS = 5.0
 """For the old task of a restart to end."""
+PASSWORD: Final = "database.password"  # noqa: S105 - a property's name
+REFERENCE: Final = "${"
+"""How what Connect's own config providers resolve begins."""
 
 
 def start(client: ConnectClient, name: str, config: dict[str, str]) -> str | None:
@@ -53,6 +57,20 @@ def restart(client: ConnectClient, name: str, *, whole: bool = False) -> None:
     client.restart(name, whole=whole)
     # the call returns before the restart (KIP-745): too early a look sees the old failure
     wait_until(lambda: failure(client, name) is None, RESTART_SECONDS)
+
+
+def send_password(client: ConnectClient, name: str, password: str) -> bool:
+    """Give the connector another password of the source, and restart it; returns whether it had an older one.
+
+    A reference, which Connect resolves by itself, stays.
+    """
+    stored = client.config(name) or {}
+    known = stored.get(PASSWORD, password)
+    if known == password or REFERENCE in known:
+        return False
+    client.put(name, {**stored, PASSWORD: password})
+    restart(client, name, whole=True)
+    return True
 
 
 def pause(client: ConnectClient, name: str) -> None:

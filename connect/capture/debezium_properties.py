@@ -13,6 +13,7 @@ from cdc.connect.settings import CaptureSettings, SourceSettings
 from cdc.connect.source.heartbeat import HEARTBEAT, START, heartbeat_query
 from cdc.connect.source.registration import HISTORY, Registration
 from cdc.connect.source.sessions import sender_options, startup_options
+from cdc.connect.source_login import is_elliptic
 from cdc.core.table import TableName
 from cdc.log.settings import FRAME_BYTES
 
@@ -114,7 +115,14 @@ def _source(source: SourceSettings, capture: CaptureSettings) -> dict[str, str]:
         "database.password": capture.password_reference or source.password.get_secret_value(),
         "database.sslmode": source.sslmode,
     }
-    return settings | ({"database.sslrootcert": source.sslrootcert} if source.sslrootcert else {})
+    files = {name: getattr(source, name) for name in ("sslrootcert", "sslcert", "sslkey")}
+    settings |= {f"database.{name}": file for name, file in files.items() if file}
+    if source.channel_binding != "prefer":
+        settings["driver.channelBinding"] = source.channel_binding
+    if source.sslkey and is_elliptic(source.sslkey):
+        # the driver takes a key for one of RSA
+        settings["driver.pemKeyAlgorithm"] = "EC"
+    return settings
 
 
 def _tables(source: SourceSettings, captured: CapturedTables) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Connections to the source: every failure to connect becomes one line."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -9,9 +10,10 @@ from psycopg import Connection, sql
 from psycopg.conninfo import make_conninfo
 
 from cdc.connect.settings import SourceSettings
-from cdc.connect.source import replication
+from cdc.connect.source import replication, tls_refusal
 from cdc.connect.source.sessions import later_settings, startup_options
 from cdc.connect.source.sqlstate import find_sqlstate
+from cdc.connect.source.tls_refusal import find_distrust, is_of_tls
 from cdc.core.error_text import pick_first_line
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.core.position import Lsn, parse_lsn
@@ -19,11 +21,15 @@ from cdc.core.timeline import SourceTimeline, parse_timeline_history
 from cdc.postgres.errors import UNAUTHENTICATED, to_cdc_error
 from cdc.postgres.session import KEEPALIVE_IDLE_SECONDS, KEEPALIVE_INTERVAL_SECONDS
 from cdc.postgres.values import read_value
+from cdc.secrets import renew
+
+
+class RefusedLoginError(PreconditionError):
+    """The server takes no such password; a secret that rotates may have another one by now."""
+
 
 _FEATURE_NOT_SUPPORTED: Final = "0A000"
 _KEEPALIVE: Final = {"keepalives_idle": KEEPALIVE_IDLE_SECONDS, "keepalives_interval": KEEPALIVE_INTERVAL_SECONDS}
-_OF_SEVERAL: Final = {"target_session_attrs": "primary"}
-"""Of several hosts the one where we may write."""
 
 
 def conninfo(source: SourceSettings, version: int = 0, **extra: Any) -> str:
@@ -37,9 +43,14 @@ def conninfo(source: SourceSettings, version: int = 0, **extra: Any) -> str:
         port=source.port,
         dbname=source.dbname,
         user=source.user,
-        password=source.password.get_secret_value(),
+        password=source.password.get_secret_value() or None,
+        # else libpq would look into a file of its own, which the other clients do not know
+        passfile=os.devnull,
         sslmode=source.sslmode,
         sslrootcert=source.sslrootcert,
+        sslcert=source.sslcert,
+        sslkey=source.sslkey,
+        channel_binding=source.channel_binding,
         connect_timeout=source.connect_timeout_seconds,
         application_name="cdc",
         client_encoding="UTF8",
@@ -47,7 +58,7 @@ def conninfo(source: SourceSettings, version: int = 0, **extra: Any) -> str:
         options=startup_options(version, row_security="off"),
         # a session that only holds a snapshot is silent for hours, and firewalls drop silent connections
         **_KEEPALIVE,
-        **(_OF_SEVERAL if "," in source.host else {}),
+        **({"target_session_attrs": source.target_session_attrs or "primary"} if "," in source.host else {}),
         **extra,
     )
 
@@ -80,12 +91,14 @@ def explain(source: SourceSettings, connection: Connection, error: psycopg.Error
 
 
 def connect(source: SourceSettings, *, autocommit: bool = True, **extra: Any) -> Connection:
-    """Open a session; the caller closes it. Raises like `open_connection`."""
-    asked = conninfo(source, **extra)
+    """Open a session; the caller closes it. A refused password is asked for again. Raises like `open_connection`."""
+    password = source.password.get_secret_value()
     try:
-        connection = psycopg.connect(asked, autocommit=True)
-    except psycopg.OperationalError as error:
-        raise _explain_refusal(source, error, find_sqlstate(asked, error)) from None
+        connection = _log_in(source, **extra)
+    except RefusedLoginError:
+        if not renew(source.password, password):
+            raise
+        connection = _log_in(source, **extra)
     try:
         _begin(connection, source)
         connection.autocommit = autocommit
@@ -93,6 +106,16 @@ def connect(source: SourceSettings, *, autocommit: bool = True, **extra: Any) ->
         connection.close()
         raise
     return connection
+
+
+def _log_in(source: SourceSettings, **extra: Any) -> Connection:
+    asked = conninfo(source, **extra)
+    try:
+        return psycopg.connect(asked, autocommit=True)
+    except psycopg.OperationalError as error:
+        # no server has answered yet where TLS has failed, and another client would fail likewise
+        state = None if is_of_tls(pick_first_line(error)) else find_sqlstate(asked, error)
+        raise _explain_refusal(source, error, state) from None
 
 
 def _begin(connection: Connection, source: SourceSettings) -> None:
@@ -118,13 +141,16 @@ def _explain_refusal(source: SourceSettings, error: psycopg.OperationalError, st
     """Explain why no session opens; without a `state` no server has answered."""
     where = address(source)
     if state == UNAUTHENTICATED:
-        return PreconditionError(f"{where} refuses the password of {source.user!r}", "correct source.password")
+        return RefusedLoginError(f"{where} refuses the password of {source.user!r}", "correct source.password")
     if state == _FEATURE_NOT_SUPPORTED:
         what = f"{where}: its encoding has no conversion to UTF8"
         return PreconditionError(what, "use a database with ENCODING 'UTF8'")
     if state:
         return to_cdc_error(where, state, error)
-    what = f"{where} does not answer: {pick_first_line(error)}"
+    if is_of_tls(line := pick_first_line(error)):
+        why = find_distrust(source)
+        return PreconditionError(f"{where}: no session of TLS: {why or line}", tls_refusal.REMEDY)
+    what = f"{where} does not answer: {line}"
     return UnreachableError(what, "check source.host and source.port; is it running?")
 
 

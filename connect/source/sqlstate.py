@@ -1,17 +1,28 @@
 """Why a server lets nobody in, by its SQLSTATE: its texts are in the language that it is set to (`lc_messages`)."""
 
 import asyncio
+import re
+import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from select import select
+from typing import Final
 
 import asyncpg
 import psycopg
+from psycopg.pq import PGconn, PollingStatus
+from psycopg.pq import abc as pq
 
 from cdc.core.error_text import pick_first_line
 from cdc.postgres.errors import UNAUTHENTICATED
-from cdc.postgres.session import open_session
+from cdc.postgres.session import is_bound, open_session
 
 _known = dict[tuple[str, str], str]()
 """Connection string and text of a refusal → its SQLSTATE."""
+_TRACED: Final = re.compile(rb'ErrorResponse\t.*? C "([0-9A-Z]{5})"')
+"""The line of libpq's trace (`PQtrace`) for a server's refusal."""
+_TRACE_SECONDS: Final = 10
 _SENT = ("application_name", "options", "replication")
 
 
@@ -32,11 +43,35 @@ def find_sqlstate(conninfo: str, error: psycopg.OperationalError) -> str | None:
     if refusal not in _known:
         # in a thread of its own: in a notebook the caller's has a running event loop already
         with ThreadPoolExecutor(1) as thread:
-            state = thread.submit(_try_to_connect, conninfo).result()
+            state = thread.submit(_trace if is_bound(conninfo) else _try_to_connect, conninfo).result()
         if state is None:
             return None
         _known[refusal] = state
     return _known[refusal]
+
+
+def _trace(conninfo: str) -> str | None:
+    """Have libpq itself try again, and write down what the server says: as slow as it is sure."""
+    # psycopg has it there only
+    if sys.platform != "linux":
+        return None
+    with tempfile.TemporaryFile() as trace:
+        connection = PGconn.connect_start(conninfo.encode())
+        connection.trace(trace.fileno())
+        with suppress(psycopg.Error, OSError):
+            _poll(connection)
+        connection.untrace()
+        connection.finish()
+        trace.seek(0)
+        found = _TRACED.search(trace.read())
+    return found[1].decode() if found else None
+
+
+def _poll(connection: pq.PGconn) -> None:
+    while (state := connection.connect_poll()) not in (PollingStatus.OK, PollingStatus.FAILED):
+        is_reading = state == PollingStatus.READING
+        waiting = [connection.socket]
+        select(waiting if is_reading else [], [] if is_reading else waiting, [], _TRACE_SECONDS)
 
 
 def _try_to_connect(conninfo: str) -> str | None:

@@ -5,9 +5,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import urlsplit, urlunsplit
 
 from opensearchpy import OpenSearch
 from opensearchpy.exceptions import (
@@ -19,6 +17,7 @@ from opensearchpy.exceptions import (
 )
 
 from cdc.core.errors import CdcError, CopyLostError, PreconditionError, UnreachableError
+from cdc.sinks.opensearch.cluster import Cluster, login_options
 
 TIMEOUT_SECONDS = 60
 IDLE_SECONDS: Final = 10.0
@@ -54,21 +53,6 @@ _STARTING: Final = {1, 2}
 logging.getLogger("opensearch").addHandler(logging.NullHandler())
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """The address and credentials of a cluster."""
-
-    url: str
-    username: str | None = None
-    password: str | None = field(default=None, repr=False)
-    ca_file: str | None = None
-
-    # a user and a password may stand in the url
-    def __str__(self) -> str:
-        parts = urlsplit(self.url)
-        return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-
-
 @contextmanager
 def open_raw_client(cluster: Cluster, **options: Any) -> Iterator[OpenSearch]:
     """Open a client of the cluster; it connects at its first request, and retries nothing."""
@@ -81,12 +65,15 @@ def open_raw_client(cluster: Cluster, **options: Any) -> Iterator[OpenSearch]:
 
 def make_raw_client(cluster: Cluster, **options: Any) -> OpenSearch:
     """Make a client of the cluster, which the caller closes; it connects at its first request, and retries nothing."""
-    if cluster.ca_file:
-        options["ca_certs"] = cluster.ca_file
-    if cluster.username is not None:
-        options["http_auth"] = (cluster.username, cluster.password or "")
     # no retries here: callers know which requests to repeat, and until when
-    return OpenSearch(hosts=[cluster.url], timeout=TIMEOUT_SECONDS, max_retries=0, pool_maxsize=CONNECTIONS, **options)
+    return OpenSearch(
+        hosts=[cluster.url],
+        timeout=TIMEOUT_SECONDS,
+        max_retries=0,
+        pool_maxsize=CONNECTIONS,
+        **login_options(cluster),
+        **options,
+    )
 
 
 @contextmanager
@@ -137,17 +124,18 @@ class StandingClient:
 def to_cdc_error(cluster: Cluster, error: TransportError) -> CdcError:
     """Translate the error of one request to one line with a remedy."""
     # first: an SSLError is a ConnectionError as well, and no retry cures it
-    if isinstance(error, SSLError):
+    if isinstance(error, SSLError) or "alert" in describe_error(error):
+        told = f"OpenSearch {cluster}: no session of TLS: {describe_error(error)}"
         return PreconditionError(
-            f"OpenSearch {cluster} is not trusted: {describe_error(error)}", "check url and ca_file"
+            told, "check url and ca_file, and where it asks for one, certificate_file and key_file"
         )
     body = error.info if isinstance(error.info, dict) else {}
     if known := find_failure(cluster, body.get("error")):
         return known
     match error:
         case AuthenticationException():
-            who = f"user {cluster.username}" if cluster.username else "anybody without a user name"
-            found = PreconditionError(f"OpenSearch {cluster} does not let {who} in", "check username and password")
+            told = f"OpenSearch {cluster} does not let {cluster.who} in"
+            found = PreconditionError(told, f"check {cluster.settings_of_login}")
         case AuthorizationException():
             found = _access_error(cluster, describe_error(error))
         case _ if isinstance(error, ConnectionError) or is_transient(error.status_code):
@@ -178,8 +166,8 @@ def list_names(names: Sequence[str], most_bytes: int = LIST_BYTES) -> Iterator[s
 
 
 def _access_error(cluster: Cluster, reason: str) -> PreconditionError:
-    told = f"OpenSearch {cluster} does not let user {cluster.username} do this: {reason}"
-    return PreconditionError(told, "give the user the permission, or check username and password")
+    told = f"OpenSearch {cluster} does not let {cluster.who} do this: {reason}"
+    return PreconditionError(told, f"give it the permission, or check {cluster.settings_of_login}")
 
 
 def find_failure(cluster: Cluster, error: object) -> CdcError | None:

@@ -28,7 +28,6 @@ from cdc.core.waiting import Deadline
 from cdc.sinks.opensearch.bulk import WHOLE_ROWS, DocumentForm, Operations, chunks, put_rows
 from cdc.sinks.opensearch.client import (
     BUSY,
-    Cluster,
     describe_refusal,
     find_failure,
     is_transient,
@@ -37,6 +36,7 @@ from cdc.sinks.opensearch.client import (
     to_cdc_error,
     unreachable_error,
 )
+from cdc.sinks.opensearch.cluster import Cluster
 from cdc.sinks.opensearch.layout import is_own_version
 
 MOST_REFUSALS: Final = 100

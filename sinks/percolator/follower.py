@@ -16,7 +16,8 @@ from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
 from cdc.log.settings import LogSettings
 from cdc.sinks.bulkheads import Stops, TableBulkhead
-from cdc.sinks.opensearch.client import Cluster, open_client
+from cdc.sinks.opensearch.client import open_client
+from cdc.sinks.opensearch.cluster import Cluster
 from cdc.sinks.opensearch.layout import Searchable, version_at
 from cdc.sinks.owner import Owner
 from cdc.sinks.percolator import layout, refusals, search
@@ -52,8 +53,7 @@ class PercolatorFollower:
     def __init__(self, rows: RowIndexes, settings: PercolatorSettings, log: LogSettings, owner: Owner) -> None:
         self._rows = rows
         self._settings = settings
-        password = settings.password.get_secret_value() if settings.password else None
-        self._cluster = Cluster(settings.url, settings.username, password, settings.ca_file)
+        self._cluster = Cluster.of(settings)
         prefix = settings.prefix or f"{owner.pipeline}-{owner.follower}"
         self._percolators = Percolators(self._cluster, owner, prefix, settings)
         self._refusals = Refusals(prefix, owner, settings.replicas)

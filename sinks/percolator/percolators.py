@@ -11,7 +11,8 @@ from cdc.core.errors import PreconditionError
 from cdc.core.table import Table, TableName
 from cdc.sinks.opensearch import write
 from cdc.sinks.opensearch.bulk import Addresses, Operations, deletes
-from cdc.sinks.opensearch.client import Cluster, describe_error, find_failure
+from cdc.sinks.opensearch.client import describe_error, find_failure
+from cdc.sinks.opensearch.cluster import Cluster
 from cdc.sinks.owner import Owner
 from cdc.sinks.percolator import search
 from cdc.sinks.percolator.layout import (

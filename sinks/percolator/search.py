@@ -13,7 +13,8 @@ from opensearchpy.exceptions import RequestError, TransportError
 
 from cdc.core.errors import UnreachableError
 from cdc.core.table import Table
-from cdc.sinks.opensearch.client import Cluster, describe_error, find_failure, read_reason
+from cdc.sinks.opensearch.client import describe_error, find_failure, read_reason
+from cdc.sinks.opensearch.cluster import Cluster
 from cdc.sinks.opensearch.layout import Searchable
 from cdc.sinks.percolator.layout import OwnFields
 from cdc.sinks.percolator.queries import Key

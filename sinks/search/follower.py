@@ -23,7 +23,8 @@ from cdc.core.schema_change import has_more_columns
 from cdc.core.table import Table, TableName
 from cdc.sinks.bulkheads import Stops, TableBulkhead
 from cdc.sinks.opensearch import layout
-from cdc.sinks.opensearch.client import Cluster, StandingClient, open_client, refresh
+from cdc.sinks.opensearch.client import StandingClient, open_client, refresh
+from cdc.sinks.opensearch.cluster import Cluster
 from cdc.sinks.opensearch.layout import IndexNote, Searchable
 from cdc.sinks.opensearch.settings import ClusterSettings
 from cdc.sinks.owner import Owner
@@ -50,8 +51,7 @@ class SearchFollower:
 
     def __init__(self, spark: SparkSession | None, settings: ClusterSettings, pipeline: str, name: str) -> None:
         self._spark = spark
-        password = settings.password.get_secret_value() if settings.password else None
-        self._cluster = Cluster(settings.url, settings.username, password, settings.ca_file)
+        self._cluster = Cluster.of(settings)
         self._owner = Owner(pipeline, name)
         prefix = settings.prefix or pipeline
         self._indexes = Indexes(self._cluster, self._owner, prefix, settings)

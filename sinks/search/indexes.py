@@ -11,7 +11,8 @@ from opensearchpy.exceptions import RequestError
 from cdc.core.errors import TableStoppedError
 from cdc.core.table import Table, TableName
 from cdc.sinks.opensearch import layout
-from cdc.sinks.opensearch.client import Cluster, describe_error, find_failure
+from cdc.sinks.opensearch.client import describe_error, find_failure
+from cdc.sinks.opensearch.cluster import Cluster
 from cdc.sinks.opensearch.layout import IndexNote
 from cdc.sinks.opensearch.settings import ClusterSettings
 from cdc.sinks.owner import Owner

@@ -6,7 +6,8 @@ import pyarrow as pa
 from opensearchpy import OpenSearch
 
 from cdc.core.table import Table
-from cdc.sinks.opensearch.client import Cluster, open_client
+from cdc.sinks.opensearch.client import open_client
+from cdc.sinks.opensearch.cluster import Cluster
 from cdc.sinks.opensearch.layout import index_name
 from cdc.sinks.opensearch.settings import ClusterSettings
 from cdc.sinks.search.shape import KEY_FIELD, IndexShape
@@ -15,8 +16,7 @@ from cdc.sinks.search.table_shapes import shape_of
 
 def read_document(settings: ClusterSettings, prefix: str, table: Table, key: pa.Table) -> dict[str, Any] | None:
     """The document of the row with this key in the table's index; None if searches find none. Raises CdcError."""
-    password = settings.password.get_secret_value() if settings.password else None
-    cluster = Cluster(settings.url, settings.username, password, settings.ca_file)
+    cluster = Cluster.of(settings)
     index, shape = index_name(prefix, table.name), shape_of(settings, table.name)
     with open_client(cluster) as client:
         read = _search if shape.can_move(table) else _get

@@ -16,7 +16,8 @@ from cdc.columns.names import KafkaColumn
 from cdc.columns.rows import digest as digests
 from cdc.columns.rows.digest import Digest, digest_of
 from cdc.columns.spark_tasks import run_in_tasks
-from cdc.sinks.opensearch.client import Cluster, open_client, unreachable_error
+from cdc.sinks.opensearch.client import open_client, unreachable_error
+from cdc.sinks.opensearch.cluster import Cluster
 
 PAGE: Final = 1000
 KEEP_ALIVE: Final = "5m"

@@ -9,7 +9,8 @@ from opensearchpy.exceptions import RequestError
 from cdc.core.errors import ConfigurationError, PreconditionError
 from cdc.core.table import Table
 from cdc.sinks.opensearch import layout
-from cdc.sinks.opensearch.client import Cluster, describe_error, find_failure, open_client
+from cdc.sinks.opensearch.client import describe_error, find_failure, open_client
+from cdc.sinks.opensearch.cluster import Cluster
 from cdc.sinks.owner import Owner
 from cdc.sinks.search.indexes import Indexes
 from cdc.sinks.search.products import Product
@@ -39,8 +40,7 @@ def find_refused(settings: SearchSettings, owner: Owner, tables: Iterable[Table]
 
 
 def _try_all(settings: SearchSettings, owner: Owner, tables: Iterable[Table]) -> Iterator[ConfigurationError]:
-    password = settings.password.get_secret_value() if settings.password else None
-    cluster = Cluster(settings.url, settings.username, password, settings.ca_file)
+    cluster = Cluster.of(settings)
     indexes = Indexes(cluster, owner, settings.prefix or owner.pipeline, settings)
     with open_client(cluster) as client:
         product = Product.ask(client)

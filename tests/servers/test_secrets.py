@@ -4,19 +4,24 @@ The shell exports what users of other Sparks have in it, and the verbs take noth
 here the first copy, and `cdc submit` with the job.
 """
 
+import os
 import secrets
 import stat
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 from pyspark.sql import SparkSession
 
 from cdc.__main__ import main
-from cdc.local.endpoints import CONNECT_USER
+from cdc.local.endpoints import CONNECT_USER, SUPERUSER
+from cdc.local.services import endpoints
 from cdc.local.state.passwords import password
+from cdc.local.state_dir import Home
 from tests.support.cdc_inprocess import lend_session
 from tests.support.cdc_subprocess import LIMIT_SECONDS, Running, started
 from tests.support.parts.pipelines import MakePipeline, Pipeline
@@ -126,6 +131,72 @@ def test_a_secret_is_shown_nowhere(pipeline: Pipeline, run_here: RunHere) -> Non
     assert [path for path in made if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)] == []
     logs = [*files_of(home.logs)] if home else []
     assert [path for path in (*made, *logs) for word in words if word.encode() in path.read_bytes()] == []
+    if home and os.geteuid() == 0:
+        check_as_stranger(pipeline, home, words)
+
+
+def check_as_stranger(pipeline: Pipeline, home: Home, words: Sequence[str]) -> None:
+    """Another user reads neither a password nor a row, and gets nothing out of Connect."""
+    superuser = password(home, SUPERUSER).read()
+    # the file of the pipeline itself, which has references only
+    own = pipeline.config.parent
+    told = read_as_stranger([*words, superuser], own, home.path)
+    assert [line for line in told if not line.endswith(("/cdc.yaml", ".schema.json"))] == []
+    assert [line for line in told if line.startswith("holds")] == []
+    url = endpoints(home).connect_url
+    asked = f"${{file:{home.secrets}/{SUPERUSER}.properties:password}}"
+    body = {"connector.class": "x", "name": asked}
+    for answer in (httpx.get(f"{url}/connectors"), httpx.put(f"{url}/connector-plugins/x/config/validate", json=body)):
+        assert answer.status_code == httpx.codes.UNAUTHORIZED
+        assert superuser not in answer.text
+
+
+STRANGER = 54321
+"""A user of this machine that nobody is."""
+READER = """
+import os, sys
+words = [word.encode() for word in sys.stdin.read().split()]
+for root in sys.argv[1:]:
+    for folder, _, names in os.walk(root):
+        for name in names:
+            try:
+                content = open(os.path.join(folder, name), "rb").read()
+            except OSError:
+                continue
+            print("holds" if any(word in content for word in words) else "read", os.path.join(folder, name))
+"""
+"""Reads all that may be read below the folders that are given; says which of it holds a word."""
+
+
+@contextmanager
+def passable(*folders: Path) -> Iterator[None]:
+    """Others may enter the folders above these meanwhile, as they may enter those of users: pytest's are closed."""
+    before = {each: each.stat().st_mode for folder in folders for each in folder.parents if len(each.parts) > 2}
+    try:
+        for each, mode in before.items():
+            each.chmod(mode | 0o755)
+        yield
+    finally:
+        for each, mode in before.items():
+            each.chmod(mode)
+
+
+def read_as_stranger(words: Sequence[str], *folders: Path) -> list[str]:
+    """What another user of this machine reads below the folders."""
+    with passable(*folders):
+        # the system's own: that of a virtual environment may lie where others cannot enter
+        ran = subprocess.run(
+            ["/usr/bin/env", "-i", "python3", "-c", READER, *map(str, folders)],
+            input="\n".join(words),
+            user=STRANGER,
+            group=STRANGER,
+            extra_groups=[],
+            cwd="/",
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    return ran.stdout.splitlines()
 
 
 def refused_by_nobody(pipeline: Pipeline, run_here: RunHere) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-TOGETHER: Final = ("tests/faults/parts/", "tests/servers/cluster/", "tests/servers/lab/")
+TOGETHER: Final = ("tests/faults/parts/", "tests/servers/cluster/", "tests/servers/lab/", "tests/servers/logins/")
 """Rooms whose tests must not run at the same time: those with parts or a cluster of their own, and labs, each of which
 has to leave no topic of a lab behind."""
 

@@ -38,7 +38,8 @@ def read_cluster(log: LogSettings, is_wanted: Callable[[str], bool], seconds: fl
     """Read the state of the wanted topics; `seconds`: for each of two requests. Raises CdcError."""
     connection, seconds = Connection(log), min(seconds, REQUEST_SECONDS)
     with connection.translate_errors(), AdminClient(connection.options()) as client:
-        found = client.list_topics(timeout=seconds)
+        connection.attach(client)
+        found = connection.ask(lambda: client.list_topics(timeout=seconds))
         kept = {name: topic for name, topic in found.topics.items() if is_wanted(name)}
         broker = str(min(found.brokers))
         configs = _read_configs(client, [*kept], broker, seconds)

@@ -64,6 +64,7 @@ class Partitions:
         }
         with self._connection.translate_errors():
             self.consumer = Consumer(options)
+        self._connection.attach(self.consumer)
 
     def close(self) -> None:
         self.consumer.close()

@@ -8,6 +8,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._metadata import TopicMetadata
 from confluent_kafka.cimpl import NewTopic
 
 from cdc.core.errors import PreconditionError, UnreachableError
@@ -38,6 +39,7 @@ class Admin:
         self._connection = Connection(log)
         with self._connection.translate_errors():
             self._client = AdminClient(self._connection.options())
+        self._connection.attach(self._client)
 
     def __enter__(self) -> "Admin":
         return self
@@ -47,15 +49,16 @@ class Admin:
 
     def topics(self, names: Sequence[str]) -> dict[str, Topic]:
         """Read the existing ones of these topics, with their partition counts."""
-        with self._connection.translate_errors():
-            found = self._client.list_topics(timeout=REQUEST_SECONDS).topics
+        found = self._list()
         return {name: Topic(name, len(found[name].partitions)) for name in names if name in found}
 
     def list_names(self, starts: tuple[str, ...]) -> list[str]:
         """The names of all topics that begin with one of these."""
-        with self._connection.translate_errors():
-            found = self._client.list_topics(timeout=REQUEST_SECONDS).topics
+        found = self._list()
         return sorted(name for name in found if name.startswith(starts))
+
+    def _list(self) -> Mapping[str, TopicMetadata]:
+        return self._connection.ask(lambda: self._client.list_topics(timeout=REQUEST_SECONDS)).topics
 
     def create(self, topics: Sequence[Topic]) -> None:
         """Create the topics; existing ones stay as they are."""

@@ -56,6 +56,7 @@ class TransactionalWriter:
         self._broken = self._fenced = False
         with self._connection.translate_errors():
             self._producer = Producer(self._options())
+            self._connection.attach(self._producer)
             try:
                 self._init()
             except BaseException:
@@ -111,6 +112,7 @@ class TransactionalWriter:
         Else its thread would go on to initialize the id, when the broker answers again, and fence the next writer.
         """
         self.__dict__.pop("_producer", None)
+        self._connection.attach(None)
 
     @contextmanager
     def transaction(self) -> Iterator["TransactionalWriter"]:

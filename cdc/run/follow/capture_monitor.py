@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from psycopg import Connection
 
+from cdc.connect.capture import connector
 from cdc.connect.source import publication
 from cdc.core.errors import CdcError, UnreachableError
 from cdc.core.lines import WarningLine
@@ -24,6 +25,7 @@ from cdc.run.pipeline import Pipeline
 from cdc.run.tables import problems
 from cdc.run.tables.schema_check import find_changed_tables, find_unlogged_changes, read_followed_tables
 from cdc.run.tables.selection import find_new_tables
+from cdc.secrets import RenewableSecret
 
 
 class CaptureMonitor:
@@ -89,8 +91,23 @@ class CaptureMonitor:
             publication.check_whole(connection, self._pipeline.settings.source.publication)
             self._report_children(connection)
             found, state = self._health.check(allowed, connection), self._health.connector
+        self._send_password(state.failure if state else None)
         self._stop_failed(state.failure if state else None)
         return found
+
+    def _send_password(self, failure: str | None) -> None:
+        """Give a connector that has failed the password that our own logins have learned since it began."""
+        source, capture = self._pipeline.settings.source, self._pipeline.settings.connect
+        # an override is the user's own
+        if (
+            failure is None
+            or not isinstance(source.password, RenewableSecret)
+            or connector.PASSWORD in capture.overrides
+        ):
+            return
+        with self._pipeline.open_connect() as client:
+            if connector.send_password(client, capture.connector, source.password.get_secret_value()):
+                self._say("capture: has another password, and was started again")
 
     def _stop_failed(self, failure: str | None) -> None:
         """Stop the tables at which the capture failed.

@@ -13,6 +13,7 @@ from cdc.local.fetch.jars import fetch, spark_jars
 from cdc.progress import SILENT, Progress
 from cdc.run.scratch import open_scratch
 from cdc.run.spark import session
+from cdc.run.spark.token_urls import executors_conf
 from cdc.run.spark.workers import check_workers
 from cdc.run.toolkit_archive import build_archive
 from cdc.sinks.lake.settings import S3Settings, StoreSettings
@@ -35,7 +36,7 @@ def build_spark_session(
         built = session.build_submitted(title)
     else:
         options = session_options(settings, settings.spark.master, progress, brief=brief)
-        built = session.build(title, options, spark_conf(settings.spark, access))
+        built = session.build(title, options, spark_conf(settings))
     if not is_local(built.conf.get("spark.master", "") or ""):
         progress.step("spark", "asking the workers' Python")
         check_workers(built)
@@ -45,10 +46,12 @@ def build_spark_session(
     return built
 
 
-def spark_conf(spark: SparkSettings, access: StoreSettings | None) -> dict[str, str]:
+def spark_conf(settings: PipelineSettings) -> dict[str, str]:
     """Spark's settings beside master and memory, for a lake in a folder or a store; without secrets."""
+    spark, access = settings.spark, settings.delta[1].access
     lake = s3a.conf(access) if isinstance(access, S3Settings) else {}
-    return {"spark.sql.shuffle.partitions": str(spark.shuffle_partitions), **lake, **spark.conf}
+    conf = {"spark.sql.shuffle.partitions": str(spark.shuffle_partitions), **lake, **spark.conf}
+    return conf | executors_conf(conf, settings.log)
 
 
 def fetch_lake_jars(access: StoreSettings | None, progress: Progress = SILENT) -> list[Path]:

@@ -11,7 +11,8 @@ from cdc.sinks.lake import removal as lake_removal
 from cdc.sinks.lake.settings import DeltaSettings
 from cdc.sinks.latest.settings import LatestSettings
 from cdc.sinks.opensearch import removal as index_removal
-from cdc.sinks.opensearch.client import Cluster, open_client
+from cdc.sinks.opensearch.client import open_client
+from cdc.sinks.opensearch.cluster import Cluster
 from cdc.sinks.opensearch.settings import ClusterSettings
 from cdc.sinks.owner import Owner
 from cdc.sinks.percolator.settings import PercolatorSettings
@@ -43,8 +44,7 @@ def find_data(pipeline: Pipeline, capture: CaptureBelongings, all_of: Belongings
 
 
 def _find_indexes(pipeline: Pipeline, name: str, settings: ClusterSettings, all_of: Belongings) -> None:
-    password = settings.password.get_secret_value() if settings.password else None
-    cluster = Cluster(settings.url, settings.username, password, settings.ca_file)
+    cluster = Cluster.of(settings)
     prefix, owner = settings.prefix or pipeline.name, Owner(pipeline.name, name)
     with open_client(cluster) as client:
         names = index_removal.list_indexes(client, prefix, owner)

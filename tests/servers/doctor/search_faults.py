@@ -6,9 +6,9 @@ from typing import Any
 from opensearchpy import OpenSearch
 
 from cdc.core.table import TableName
-from cdc.run.doctor.facts.search import open_cluster
 from cdc.sinks.opensearch import layout
 from cdc.sinks.opensearch.client import open_client
+from cdc.sinks.opensearch.cluster import Cluster
 from cdc.sinks.search.settings import SearchSettings
 from tests.servers.doctor.site import Planted, Site, Step, each, put_back, sql_of, with_setting
 from tests.support.parts.ports import free_port
@@ -30,7 +30,7 @@ def asked(ask: Callable[[OpenSearch, str], Any]) -> Step:
     """Ask the cluster something of the table's index."""
 
     def step(site: Site) -> None:
-        with open_client(open_cluster(search_of(site))) as client:
+        with open_client(Cluster.of(search_of(site))) as client:
             ask(client, next(iter(client.indices.get_alias(name=alias_of(site)))))
 
     return step
@@ -41,28 +41,28 @@ def set_to(name: str, value: object) -> Step:
 
 
 def make_second(site: Site) -> None:
-    with open_client(open_cluster(search_of(site))) as client:
+    with open_client(Cluster.of(search_of(site))) as client:
         client.indices.create(index=f"{alias_of(site)}.copy99", body={"aliases": {alias_of(site): {}}})
 
 
 def drop_second(site: Site) -> None:
-    with open_client(open_cluster(search_of(site))) as client:
+    with open_client(Cluster.of(search_of(site))) as client:
         client.indices.delete(index=f"{alias_of(site)}.copy99")
 
 
 def take_alias(site: Site) -> None:
-    with open_client(open_cluster(search_of(site))) as client:
+    with open_client(Cluster.of(search_of(site))) as client:
         removed = {"remove": {"index": f"{alias_of(site)}.copy99", "alias": alias_of(site)}}
         client.indices.update_aliases(body={"actions": [removed]})
 
 
 def make_foreign(site: Site) -> None:
-    with open_client(open_cluster(search_of(site))) as client:
+    with open_client(Cluster.of(search_of(site))) as client:
         client.indices.create(index=alias_of(site, "other"))
 
 
 def drop_foreign(site: Site) -> None:
-    with open_client(open_cluster(search_of(site))) as client:
+    with open_client(Cluster.of(search_of(site))) as client:
         client.indices.delete(index=alias_of(site, "other"))
 
 

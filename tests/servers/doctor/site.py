@@ -14,11 +14,11 @@ from cdc.run.copy.capture_setup import PATIENCE, prepare_capture
 from cdc.run.copy.snapshot_copy import CopyContext, start_capture
 from cdc.run.doctor.check import registered_checks
 from cdc.run.doctor.dba_script import make_dba_script
-from cdc.run.doctor.facts.search import open_cluster
 from cdc.run.doctor.parts import AskedParts
 from cdc.run.doctor.runner import Finding, examine, select_checks
 from cdc.run.pipeline import Pipeline as OpenedPipeline
 from cdc.sinks.opensearch.client import open_client
+from cdc.sinks.opensearch.cluster import Cluster
 from cdc.sinks.owner import Owner
 from cdc.sinks.search.indexes import Indexes
 from cdc.sinks.search.settings import SearchSettings
@@ -143,7 +143,7 @@ def prepare(pipeline: Pipeline) -> Site:
             start_capture(context, anew=True)
     search = settings.followers["search"]
     assert isinstance(search, SearchSettings)
-    cluster = open_cluster(search)
+    cluster = Cluster.of(search)
     indexes = Indexes(cluster, Owner(settings.pipeline.name, "search"), search.prefix, search)
     with open_client(cluster) as index_client:
         indexes.prepare_own(index_client)

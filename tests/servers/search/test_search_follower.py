@@ -18,7 +18,8 @@ from cdc.core.errors import RefusedError, UnreachableError
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.sinks.opensearch import write
-from cdc.sinks.opensearch.client import Cluster, list_names, open_client, refresh
+from cdc.sinks.opensearch.client import list_names, open_client, refresh
+from cdc.sinks.opensearch.cluster import Cluster
 from cdc.sinks.opensearch.layout import index_name, positions_index, refusals_index
 from cdc.sinks.search.follower import SearchFollower
 from cdc.sinks.search.settings import SearchSettings

@@ -18,6 +18,7 @@ from cdc.local.endpoints import Service
 from cdc.local.services import down, up, wipe
 from cdc.local.state_dir import Home
 from tests.support.parts.ports import free_ports
+from tests.support.parts.secured import further_listeners
 
 DOCKER = Path(__file__).parents[3] / "docker"
 PORTS = ("CDC_SOURCE_PORT", "CDC_LOG_PORT", "CDC_CONNECT_PORT", "CDC_SEARCH_PORT")
@@ -68,7 +69,10 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     if docker_answers() and os.environ.get("CDC_TEST_SERVERS") != "local":
         yield from containers(tmp_path_factory.mktemp("compose"))
     else:
-        yield of_home(shared_home(tmp_path_factory))
+        home = shared_home(tmp_path_factory)
+        with further_listeners(home):
+            found = of_home(home)
+        yield found
 
 
 @pytest.fixture(scope="session")

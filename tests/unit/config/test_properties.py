@@ -59,7 +59,8 @@ captures = both(
         connector=names,
     ),
 )
-searches = both(block(kind=st.just("search"), url=urls), optional(password=texts, prefix=names))
+logins = st.just(dict[str, Any]()) | block(username=texts, password=texts)
+searches = both(both(block(kind=st.just("search"), url=urls), logins), optional(prefix=names))
 stores = both(
     block(access_key_id=texts, secret_access_key=texts),
     optional(endpoint=st.just("https://host:9000"), region=texts, session_token=texts, path_style=st.booleans()),

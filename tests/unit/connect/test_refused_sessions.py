@@ -12,7 +12,7 @@ import pytest
 from pydantic import SecretStr
 
 from cdc.connect.settings import SourceSettings
-from cdc.connect.source.connection import connect
+from cdc.connect.source.connection import RefusedLoginError, connect
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 
 SAID = "Anmeldung fehlgeschlagen für Benutzer »x«"
@@ -65,7 +65,8 @@ def refusal(state: str) -> bytes:
 
 def error_of(port: int, given: str = "p") -> CdcError:
     secret = SecretStr(given)
-    source = SourceSettings(host="127.0.0.1", port=port, dbname="d", user="x", password=secret, tables=["t"])
+    some = SourceSettings(host="127.0.0.1", port=port, dbname="d", user="x", password=SecretStr("p"), tables=["t"])
+    source = some.model_copy(update={"password": secret})
     with pytest.raises(CdcError) as raised:
         connect(source)
     return raised.value
@@ -74,7 +75,7 @@ def error_of(port: int, given: str = "p") -> CdcError:
 @pytest.mark.parametrize(
     ("state", "kind", "what", "remedy"),
     [
-        ("28P01", PreconditionError, "refuses the password of 'x'", "correct source.password"),
+        ("28P01", RefusedLoginError, "refuses the password of 'x'", "correct source.password"),
         ("28000", PreconditionError, SAID, "correct source.user, or let it in (pg_hba.conf)"),
         ("3D000", PreconditionError, SAID, "correct source.dbname, or create the database"),
         ("42501", PreconditionError, SAID, "GRANT the right to the role in source.user, or name another there"),

@@ -30,7 +30,7 @@ def plugins(connect: Answers) -> set[str]:
 def test_an_unknown_authority_is_refused_in_one_line(connect: Answers) -> None:
     with pytest.raises(PreconditionError, match=r"certificate of Kafka Connect \S+ is not trusted") as refused:
         plugins(connect)
-    assert refused.value.remedy == REMEDY
+    assert refused.value.remedy == f"name its authority in connect.ca_file, or {REMEDY}"
     assert connect.asked == []
 
 

@@ -1,24 +1,20 @@
 """The way to the source, step by step, so that the step that fails is named: name, port, TLS, login, database."""
 
 import socket
-import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil
-from typing import Final
 
 from psycopg import Connection
 
 from cdc.connect.settings import SourceSettings
 from cdc.connect.source import replication
 from cdc.connect.source.connection import address, connect, open_connection
+from cdc.connect.source.tls_refusal import TLS_REQUEST
+from cdc.connect.source_login import ENCRYPTING
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.run.doctor.asking import SilentPartError
-
-_TLS_REQUEST: Final = struct.pack(">ii", 8, 80877103)
-"""The first packet of a session with TLS (manual, "SSLRequest"); the server answers `S` or `N`."""
-_VERIFYING: Final = ("verify-ca", "verify-full")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +56,7 @@ def find_access(source: SourceSettings, seconds: float) -> Access:
     if "," not in source.host and not source.host.startswith("/"):
         route = _find_route(source, seconds)
     patient = source.model_copy(update={"connect_timeout_seconds": min(ceil(seconds), source.connect_timeout_seconds)})
-    _try_session(patient, route)
+    _try_session(patient)
     return Access(patient, route, seconds)
 
 
@@ -89,14 +85,14 @@ def _find_route(source: SourceSettings, seconds: float) -> SourceRoute:
         ) from None
     try:
         with socket.create_connection((source.host, source.port), timeout=seconds) as channel:
-            channel.sendall(_TLS_REQUEST)
+            channel.sendall(TLS_REQUEST)
             offers = channel.recv(1) == b"S"
     except OSError as error:
         what = f"{where} does not answer: {error.strerror or error}"
         raise _silent(
             "tcp", source, UnreachableError(what, "check source.host and source.port; is it running?")
         ) from None
-    if not offers and source.sslmode in ("require", *_VERIFYING):
+    if not offers and source.sslmode in ENCRYPTING:
         what = f"{where} has no TLS, and source.sslmode is {source.sslmode}"
         raise _silent(
             "tls", source, PreconditionError(what, "switch ssl on in the server, or set source.sslmode to prefer")
@@ -104,16 +100,17 @@ def _find_route(source: SourceSettings, seconds: float) -> SourceRoute:
     return SourceRoute(frozenset(family for family, *_ in found), offers)
 
 
-def _try_session(source: SourceSettings, route: SourceRoute) -> None:
+def _try_session(source: SourceSettings) -> None:
     try:
         connect(source).close()
     except CdcError as error:
-        raise _silent(_name_step(source, route, error), source, error) from None
+        raise _silent(_name_step(error), source, error) from None
 
 
-def _name_step(source: SourceSettings, route: SourceRoute, error: CdcError) -> str:
+def _name_step(error: CdcError) -> str:
     """The step that a session ended at, by what the error says helps: texts of servers are in their language."""
     remedies: dict[str, Callable[[str], bool]] = {
+        "tls": lambda text: "source.sslrootcert" in text,
         "login": lambda text: "source.password" in text or "source.user" in text,
         "database": lambda text: "source.dbname" in text,
         "primary": lambda text: "name the primary" in text,
@@ -121,8 +118,7 @@ def _name_step(source: SourceSettings, route: SourceRoute, error: CdcError) -> s
     }
     if step := next((step for step, is_meant in remedies.items() if is_meant(error.remedy)), None):
         return step
-    # the port is open and TLS is offered, and still no server has answered: its certificate is refused
-    return "tls" if route.offers_tls and isinstance(error, UnreachableError) and source.sslmode in _VERIFYING else "tcp"
+    return "tcp"
 
 
 def _silent(step: str, source: SourceSettings, error: CdcError) -> SilentPartError:

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from cdc.sinks.opensearch.client import Cluster, open_client
+from cdc.sinks.opensearch.client import open_client
+from cdc.sinks.opensearch.cluster import Cluster
 from cdc.sinks.opensearch.layout import refusals_index
 from cdc.sinks.opensearch.settings import ClusterSettings
 
@@ -41,14 +42,9 @@ class SearchFacts:
     refused: int = 0
 
 
-def open_cluster(settings: ClusterSettings) -> Cluster:
-    secret = settings.password.get_secret_value() if settings.password else None
-    return Cluster(settings.url, settings.username, secret, settings.ca_file)
-
-
 def read_search(settings: ClusterSettings, seconds: float) -> SearchFacts:
     """Ask the cluster, with so many seconds for each request. Raises CdcError."""
-    with open_client(open_cluster(settings)) as client:
+    with open_client(Cluster.of(settings)) as client:
         patient: Mapping[str, Any] = {"request_timeout": seconds}
         version = client.info(**patient)["version"]
         health = client.cluster.health(**patient)

@@ -1,0 +1,1 @@
+"""Every login on every hop, with real certificates, on the real servers."""
