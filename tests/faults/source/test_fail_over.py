@@ -52,6 +52,8 @@ def pipeline(
     source = replace(servers, values=values, password=pair.primary.postgres_password.read())
     with pipelines(source, tmp_path, remove_traces) as make:
         yield make(*SCHEMA, tables=("public.things",), lake_only=True)
+        # it ends when it meets the end of a database of which it keeps a slot, and then each commit would wait for it
+        pair.stop_standby()
 
 
 class Writer:
