@@ -164,7 +164,16 @@ def _with_needs(only: Collection[Service] | None) -> list[Service]:
 
 def _candidate(part: Service, site: LaunchContext, found: Endpoints) -> Candidate:
     kind = _SERVERS[part]
-    return Candidate(part, kind.needs, lambda: kind.launch(site), lambda: kind.answers(found))
+    return Candidate(part, kind.needs, lambda: _launch(part, site), lambda: kind.answers(found))
+
+
+def _launch(part: Service, site: LaunchContext) -> Launch:
+    # root's home can be passed through by others, and Java's files be read by them: they cannot enter the part's folder
+    if part != Service.POSTGRES:
+        folder = site.home.folder(part)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        folder.chmod(0o700)
+    return _SERVERS[part].launch(site)
 
 
 @contextmanager

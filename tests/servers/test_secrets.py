@@ -18,7 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc.__main__ import main
-from cdc.local.endpoints import CONNECT_USER, SUPERUSER
+from cdc.local.endpoints import CONNECT_USER, SUPERUSER, Service
 from cdc.local.services import endpoints
 from cdc.local.state.passwords import password
 from cdc.local.state_dir import Home
@@ -140,8 +140,12 @@ def check_as_stranger(pipeline: Pipeline, home: Home, words: Sequence[str]) -> N
     superuser = password(home, SUPERUSER).read()
     # the file of the pipeline itself, which has references only
     own = pipeline.config.parent
-    told = read_as_stranger([*words, superuser], own, home.path)
-    assert [line for line in told if not line.endswith(("/cdc.yaml", ".schema.json"))] == []
+    # by name: nobody else can list the folder around them
+    folders = [own, home.secrets, home.logs, *map(home.folder, Service)]
+    told = read_as_stranger([*words, superuser], *folders)
+    assert f"read {pipeline.config}" in told
+    # what the tests themselves write down, too
+    assert [line for line in told if not line.endswith(("/cdc.yaml", ".schema.json", ".said"))] == []
     assert [line for line in told if line.startswith("holds")] == []
     url = endpoints(home).connect_url
     asked = f"${{file:{home.secrets}/{SUPERUSER}.properties:password}}"

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.log import spark_options
+from cdc.log.client_options import OPTIONS as ALLOWED
 from cdc.log.clients.cluster import read_cluster
 from cdc.log.clients.reader import Reader
 from cdc.log.clients.single_write import write_record
@@ -99,6 +100,13 @@ def test_every_client_logs_in(login: str, logins: dict[str, LogSettings], spark:
             # behind three records and the end of a transaction
             assert reader.end([topic]) == {topic: {0: 4}}
         admin.delete([topic])
+
+
+def test_java_knows_every_option_that_it_is_told(spark: SparkSession) -> None:
+    jvm: Any = spark.sparkContext._jvm
+    clients = jvm.org.apache.kafka.clients
+    known = set(clients.consumer.ConsumerConfig.configNames()) & set(clients.producer.ProducerConfig.configNames())
+    assert {option.java for option in ALLOWED.values() if option.java} - known == set()
 
 
 @pytest.mark.parametrize("login", ["SCRAM-SHA-512", "OAUTHBEARER"])
