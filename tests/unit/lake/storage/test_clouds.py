@@ -1,6 +1,9 @@
 """Lakes at Google and Azure, on their emulators: what S3 is tried for, for each of them, and who else reads them."""
 
 import json
+import pickle
+import subprocess
+import sys
 from base64 import b64encode
 from collections.abc import Iterator
 from datetime import timedelta
@@ -29,6 +32,7 @@ from tests.support.lake.tables import apply, copy_rows, open_writer, read_by_del
 from tests.support.parts.cloud_fixtures import ACCOUNT, AzureServer, GoogleServer, make_service_account
 from tests.support.parts.google_gate import HEEDLESS
 from tests.support.parts.object_store_fixture import S3Server, access_at
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.servers
 CloudServer = AzureServer | GoogleServer
@@ -103,6 +107,38 @@ def test_commits_with_lost_answers_are_there_once_and_others_read_them(
     assert open_frame(spark, direct, THINGS.name, version).where("big = 'new'").count() == 0
     remove(direct)
     assert find_files(direct).files == 0
+
+
+COMMITS = """
+import pickle, sys
+storage = pickle.load(sys.stdin.buffer)
+part = bytes(1 << 20)
+for n in range(10_000):
+    with storage.open_writer(f"{n}.parquet") as rows:
+        for _ in range(10):
+            rows.write(part)
+    storage.put_if_absent(f"_delta_log/{n}.json", b"%d" % n * 100, f"_delta_log/{n - 1}.json" if n else None)
+"""
+
+
+def test_a_killed_writer_leaves_whole_commits_and_the_next_one_goes_on(server: CloudServer) -> None:
+    """Killed wherever it is: what a commit names is there, as a whole."""
+    store = ObjectStore(server.bucket(), "t", server.access)
+    process = subprocess.Popen([sys.executable, "-c", COMMITS], stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    with process.stdin as told:
+        told.write(pickle.dumps(store))
+    until(lambda: len(store.list_names("_delta_log")) > 2, "some commits")
+    process.kill()
+    process.wait()
+    count = len(store.list_names("_delta_log"))
+    for number in range(count):
+        assert store.read(f"_delta_log/{number}.json") == b"%d" % number * 100
+        with store.open(f"{number}.parquet") as rows:
+            assert rows.size() == 10 << 20
+    assert len([name for name in store.list_names("") if name.endswith(".parquet")]) in (count, count + 1)
+    assert not store.put_if_absent(f"_delta_log/{count - 1}.json", b"another")
+    assert store.put_if_absent(f"_delta_log/{count}.json", b"next", f"_delta_log/{count - 1}.json")
 
 
 def test_wrong_keys_are_reported_in_one_line_without_them(server: CloudServer) -> None:

@@ -32,21 +32,22 @@ from cdc.sinks.lake.metadata.table import MetadataTable
 from cdc.sinks.lake.metadata.table_list import SCHEMA
 from cdc.sinks.lake.settings import DeltaSettings
 from tests.support.histories import THINGS
-from tests.support.lake.places import PlacedLake, on_server
+from tests.support.lake.places import CLOUDS, PlacedLake, place_lake
 from tests.support.lake.tables import row, update, write_copy
 from tests.support.model_changes import as_columns
-from tests.support.parts.object_store_fixture import S3Server
 
 BATCHES = 30
 
 
-@pytest.fixture
-def lake(s3_server: S3Server, tmp_path: Path) -> PlacedLake:
-    return on_server(s3_server, tmp_path)
+@pytest.fixture(params=("object store", *CLOUDS))
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
+    return place_lake(request, tmp_path)
 
 
 def follower_of(lake: PlacedLake) -> DeltaFollower:
-    return DeltaFollower(DeltaSettings(kind="delta", path=lake.path, s3=lake.access), lake, lake.indexes / "index")
+    assert lake.access is not None
+    settings = DeltaSettings.model_validate({"kind": "delta", "path": lake.path, lake.access.block: lake.access})
+    return DeltaFollower(settings, lake, lake.indexes / "index")
 
 
 def batch(rank: int) -> DecodedBatch:
