@@ -15,8 +15,10 @@ from cdc.core.settings import Finding, SettingPath
 REFERENCE = re.compile(r"(?P<escape>\$\$\{)|\$\{(?P<body>[^}]*)(?P<end>\})?")
 FORMS = "${env:NAME}, ${env:NAME:-default} or ${file:path}; a plain ${ is written $${"
 
-LEFT_ALONE: frozenset[SettingPath] = frozenset({("connect", "password_reference")})
-"""Values whose references are not ours: Connect's own config providers resolve this one."""
+LEFT_ALONE: frozenset[SettingPath] = frozenset(
+    {("connect", "password_reference"), ("connect", "mask_secret_reference")}
+)
+"""Values whose references are not ours: Connect's own config providers resolve these."""
 
 
 @dataclass
