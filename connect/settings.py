@@ -1,15 +1,19 @@
 """The `source` and `connect` blocks: the Postgres to follow, and the Kafka Connect that captures it."""
 
 import re
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationInfo, field_validator, model_validator
 
 from cdc.connect.libpq_files import FileProblemError, read_password, read_service
+from cdc.connect.masks import LEAST_SECRET, find_fingerprint
+from cdc.connect.row_filters import find_filter_error
 from cdc.connect.source_login import find_wrong_logins
 from cdc.connect.table_choices import CHOSEN_TYPES, Choices, ChosenType
 from cdc.connect.tunable_properties import KAFKA_CLIENTS, find_refusal
+from cdc.core.mask import MASKS, Mask, MaskKind
 from cdc.core.schema_change import Policy
 from cdc.core.selection import Selection
 from cdc.core.settings import Settings, finding_error, findings_error
@@ -37,6 +41,27 @@ def _check_chosen_type(text: str) -> str:
 
 
 ChosenTypeText = Annotated[str, Field(pattern=CHOSEN_TYPE), AfterValidator(_check_chosen_type)]
+
+
+def _check_mask(text: str) -> str:
+    try:
+        Mask.parse(text)
+    except ValueError:
+        raise finding_error((), f'"{text}" is not {MASKS}') from None
+    return text
+
+
+def _check_filter(text: str) -> str:
+    if why := find_filter_error(text):
+        raise finding_error((), why)
+    return text
+
+
+# YAML's null is a word of this setting
+MaskText = Annotated[
+    str, BeforeValidator(lambda value: "null" if value is None else value), AfterValidator(_check_mask)
+]
+FilterText = Annotated[str, Field(min_length=1), AfterValidator(_check_filter)]
 
 
 class SourceSettings(Settings):
@@ -88,6 +113,16 @@ class SourceSettings(Settings):
     numeric without a precision, which is text else, and sums, compares and sorts as text; `double`, the nearest one,
     for numeric; `text`, what Postgres writes, for numeric (NaN), date, timestamp, timestamptz and interval (infinity).
     The column `*` stands for every numeric that is text else. A value that does not fit is held as a dead letter."""
+    mask: dict[str, Annotated[dict[str, MaskText], Field(min_length=1)]] = Field(default_factory=dict)
+    """What must not leave, by `schema.table` and column: `drop`, the column is in no follower; `null`; `hash`,
+    HMAC-SHA256 with `mask_secret`, in hexadecimal; `last4`, stars and the last four characters of eight or more;
+    `word:TEXT`, this text. What is null stays null."""
+    mask_secret: SecretStr | None = Field(default=None, min_length=LEAST_SECRET)
+    """The secret of `hash`, by reference: `${env:NAME}` or `${file:path}`; at least 16 characters. The same value has
+    the same hash in every table. With another secret nothing goes on that has hashes."""
+    where: dict[str, FilterText] = Field(default_factory=dict)
+    """The rows to follow, by `schema.table`: a condition in SQL, as `CREATE PUBLICATION … WHERE` takes it, of columns
+    of the replica identity. A row that an update moves in or out comes or goes."""
     on_schema_change: Policy = Policy.EVOLVE
     """The reaction to a change of a table's schema: `evolve`, follow every change; `additive`, follow new columns that
     are null in older rows; `stop`, follow that table no further."""
@@ -151,13 +186,28 @@ class SourceSettings(Settings):
 
     @property
     def choices(self) -> Choices:
-        """The user's choices of keys and column types."""
+        """The user's choices of keys, column types, masks and rows."""
         keys = {TableName.parse(name): tuple(columns) for name, columns in self.keys.items()}
         types = {
             name: {column: ChosenType.parse(chosen) for column, chosen in columns.items()}
             for name, columns in self.column_types.items()
         }
-        return Choices(keys, types)
+        masks = {
+            TableName.parse(name): {column: self._read_mask(text) for column, text in columns.items()}
+            for name, columns in self.mask.items()
+        }
+        wheres = {TableName.parse(name): condition for name, condition in self.where.items()}
+        return Choices(keys, types, masks, wheres)
+
+    @property
+    def mask_key(self) -> bytes:
+        """The secret of hashes, as HMAC takes it; empty if there is none."""
+        return self.mask_secret.get_secret_value().encode() if self.mask_secret else b""
+
+    def _read_mask(self, text: str) -> Mask:
+        mask, secret = Mask.parse(text), self.mask_secret
+        is_hash = mask.kind is MaskKind.HASH and secret is not None
+        return replace(mask, fingerprint=find_fingerprint(secret.get_secret_value())) if is_hash and secret else mask
 
     def policy(self, table: TableName) -> Policy:
         """The policy for changes of this table's schema."""
@@ -207,6 +257,8 @@ class CaptureSettings(Settings):
     password_reference: str | None = None
     """A reference in place of the password in the connector's configuration, such as `${file:/secrets/pg:password}`
     or `${env:PG_PASSWORD}`: resolved by Connect's own config providers. Without it, the password itself is sent."""
+    mask_secret_reference: str | None = None
+    """The same for `source.mask_secret`."""
     max_batch_size: int = Field(default=20_000, ge=1)
     """Debezium's `max.batch.size`: events per batch."""
     max_queue_size: int = Field(default=100_000, ge=2)

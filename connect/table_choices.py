@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Self
 
+from cdc.core.mask import MaskKind, Masks
 from cdc.core.selection import ANY, Selection, is_pattern
 from cdc.core.table import MAX_DECIMAL_DIGITS, TableName
 
@@ -64,14 +65,27 @@ class ColumnChoices:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """Chosen keys of tables without one, and chosen column types by table or pattern, in the file's order."""
+    """Chosen keys of tables without one, and chosen column types by table or pattern, in the file's order.
+
+    `masks` of columns, and `wheres`, the conditions of the rows that are followed: by table.
+    """
 
     keys: Mapping[TableName, tuple[str, ...]] = field(default_factory=dict)
     types: Mapping[str, Mapping[str, ChosenType]] = field(default_factory=dict)
+    masks: Mapping[TableName, Masks] = field(default_factory=dict)
+    wheres: Mapping[TableName, str] = field(default_factory=dict)
 
     def key(self, table: TableName) -> Sequence[str]:
         """The chosen key of a table; empty if its own is used."""
         return self.keys.get(table, ())
+
+    def masks_of(self, table: TableName) -> Masks:
+        """The masks of a table's columns."""
+        return self.masks.get(table, {})
+
+    def list_dropped(self, table: TableName) -> list[str]:
+        """The columns of a table that followers do not hold."""
+        return [column for column, mask in self.masks_of(table).items() if mask.kind is MaskKind.DROP]
 
     def types_of(self, table: TableName) -> ColumnChoices:
         """The chosen types of a table's columns. The table's own name wins over patterns, a later one over earlier."""

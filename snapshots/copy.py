@@ -24,12 +24,16 @@ Watch = Callable[[Job], list[Row]]
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSource:
-    """The readers' connection string, which has the password, and the exported snapshot that they import."""
+    """The readers' connection string, which has the password, and the exported snapshot that they import.
+
+    `secret`: of hashed columns.
+    """
 
     conninfo: str
     snapshot: str
+    secret: bytes = b""
 
-    # without the connection string: logs and tracebacks show values
+    # without the connection string and the secret: logs and tracebacks show values
     def __repr__(self) -> str:
         return f"SnapshotSource(snapshot={self.snapshot!r})"
 
@@ -72,7 +76,9 @@ class CopyTask:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Read the ranges as record batches of the table's Arrow schema; raises like `rows.batches`."""
         for page_range in self.pages:
-            yield from rows.batches(self.table, page_range, self.source.conninfo, self.source.snapshot)
+            yield from rows.batches(
+                self.table, page_range, self.source.conninfo, self.source.snapshot, self.source.secret
+            )
 
 
 def copy_tasks(source: SnapshotSource, table: Table, pages: Pages, parallel: int) -> list[CopyTask]:

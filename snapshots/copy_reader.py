@@ -25,6 +25,7 @@ from cdc.postgres.errors import to_cdc_error
 from cdc.postgres.session import is_bound, open_session
 from cdc.snapshots.binary_copy import RowParser
 from cdc.snapshots.bound_copy import SnapshotQuery, copy_bound
+from cdc.snapshots.masked_columns import read_copied, select_column
 from cdc.snapshots.ranges import PageRange
 
 LOCK_WAIT: Final = "1s"
@@ -36,13 +37,15 @@ BLOCK_BYTES: Final = 2 * 1024 * 1024
 _HEADER_BYTES, _TRAILER_BYTES = 19, 2
 
 
-def batches(table: Table, pages: PageRange, conninfo: str, snapshot: str) -> Iterator[pa.RecordBatch]:
-    """Read the rows of some pages as record batches of the table's Arrow schema.
+def batches(
+    table: Table, pages: PageRange, conninfo: str, snapshot: str, secret: bytes = b""
+) -> Iterator[pa.RecordBatch]:
+    """Read the rows of some pages as record batches of the table's Arrow schema; `secret`: of hashed columns.
 
     Raises PreconditionError for a value that followers cannot hold (naming its row), TableRewrittenError when an ALTER
     waits for the table, and CdcError for other errors of the source.
     """
-    reader = BlockReader(table)
+    reader = BlockReader(table, secret)
     for parts in _blocks(conninfo, snapshot, query(table, pages).as_string(None)):
         yield reader.batch(parts)
 
@@ -50,37 +53,44 @@ def batches(table: Table, pages: PageRange, conninfo: str, snapshot: str) -> Ite
 def query(table: Table, pages: PageRange) -> sql.Composed:
     """Make the SELECT of some pages."""
     # all columns in the table's order: without casts Postgres passes stored rows on unchanged
-    columns = [sql.SQL(type_of(column).selected).format(sql.Identifier(column.name)) for column in table.columns]
+    columns = [select_column(column) for column in table.columns]
     name = sql.Identifier(pages.part.schema, pages.part.table)
-    return sql.SQL("SELECT {} FROM ONLY {} WHERE {}").format(sql.SQL(", ").join(columns), name, pages.where)
+    select = sql.SQL("SELECT {} FROM ONLY {} WHERE {}").format(sql.SQL(", ").join(columns), name, pages.where)
+    return sql.Composed([select, filter_rows(table)])
+
+
+def filter_rows(table: Table) -> sql.Composable:
+    """Make the further condition of the rows that are followed, behind others; empty if all of them are."""
+    # behind a line break: a comment at the end has to end
+    return sql.SQL(" AND (" + table.where + "\n)") if table.where else sql.SQL("")
 
 
 class BlockReader:
     """Converts a table's rows from COPY's binary format to Arrow."""
 
-    def __init__(self, table: Table) -> None:
-        self._table, self._schema = table, arrow_schema(table)
+    def __init__(self, table: Table, secret: bytes = b"") -> None:
+        self._table, self._schema, self._secret = table, arrow_schema(table), secret
         self._rows = RowParser([type_of(column).copied_width for column in table.columns])
 
     def batch(self, parts: Iterable[bytes]) -> pa.RecordBatch:
         """Convert whole rows to a record batch of the table's Arrow schema; raises PreconditionError like `batches`."""
         fields = dict(zip(self._table.column_names, self._rows.fields(b"".join(parts)), strict=True))
-        arrays = [_to_arrow(self._table, column, fields) for column in self._table.columns]
+        arrays = [_to_arrow(self._table, column, fields, self._secret) for column in self._table.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
-def read_copied_rows(table: Table, copied: bytes) -> pa.RecordBatch:
+def read_copied_rows(table: Table, copied: bytes, secret: bytes) -> pa.RecordBatch:
     """Convert what COPY in binary gave of a few rows; raises PreconditionError like `batches`."""
-    return BlockReader(table).batch([copied[_HEADER_BYTES:-_TRAILER_BYTES]])
+    return BlockReader(table, secret).batch([copied[_HEADER_BYTES:-_TRAILER_BYTES]])
 
 
-def _to_arrow(table: Table, column: Column, fields: Mapping[str, Field]) -> pa.Array:
+def _to_arrow(table: Table, column: Column, fields: Mapping[str, Field], secret: bytes) -> pa.Array:
     try:
-        return type_of(column).from_copy(fields[column.name], column)
+        return read_copied(fields[column.name], column, secret)
     except UnsupportedValueError as unfit:
         choices = " or ".join(type_of(column).wider)
         choice = f"follow the column as {choices} (source.column_types), " if choices else ""
-        where = _describe_row(table, fields, _find_unsupported(column, fields[column.name]))
+        where = _describe_row(table, fields, secret, _find_unsupported(column, fields[column.name]))
         raise PreconditionError(
             f"{table.name}: column {column.name} holds {unfit}, which followers cannot hold{where}",
             f"correct the value, {choice}or leave the table out of source.tables",
@@ -104,14 +114,12 @@ def _is_supported(column: Column, field: Field) -> bool:
     return True
 
 
-def _describe_row(table: Table, fields: Mapping[str, Field], row: int) -> str:
+def _describe_row(table: Table, fields: Mapping[str, Field], secret: bytes, row: int) -> str:
     """Describe the row by its key; empty if the table has no key, or the key itself is unsupported."""
     key = {column: fields[column.name].rows(row, row + 1) for column in table.key_columns}
     if not key or not all(_is_supported(column, field) for column, field in key.items()):
         return ""
-    values = (
-        f"{column.name} = {_format_value(type_of(column).from_copy(field, column))}" for column, field in key.items()
-    )
+    values = (f"{column.name} = {_format_value(read_copied(field, column, secret))}" for column, field in key.items())
     return f", where {' and '.join(values)}"
 
 

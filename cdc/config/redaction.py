@@ -54,7 +54,7 @@ def _is_secret(place: SettingPath, value: Any) -> bool:
     if not isinstance(value, str):
         return False
     # Connect resolves this reference, so it is no secret: shown as it is
-    if key == "password_reference" and "${" in value:
+    if key in ("password_reference", "mask_secret_reference") and "${" in value:
         return False
     return (_FOREIGN_KEY if place[:2] in _FOREIGN else _KEY).search(key) is not None
 

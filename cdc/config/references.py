@@ -19,8 +19,10 @@ from cdc.secrets import SecretUnavailableError
 REFERENCE = re.compile(r"(?P<escape>\$\$\{)|\$\{(?P<body>[^}]*)(?P<end>\})?")
 FORMS = "${env:NAME}, ${env:NAME:-default}, ${file:path} or ${exec:command}; a plain ${ is written $${"
 
-LEFT_ALONE: frozenset[SettingPath] = frozenset({("connect", "password_reference")})
-"""Values whose references are not ours: Connect's own config providers resolve this one."""
+LEFT_ALONE: frozenset[SettingPath] = frozenset(
+    {("connect", "password_reference"), ("connect", "mask_secret_reference")}
+)
+"""Values whose references are not ours: Connect's own config providers resolve these."""
 
 
 @dataclass

@@ -46,6 +46,8 @@ def find_wrong_policies(source: SourceSettings) -> Iterable[Finding]:
     blocks: Mapping[str, Iterable[str]] = {
         "on_schema_change_of": source.on_schema_change_of,
         "keys": source.keys,
+        "mask": [name for name in source.mask if not is_pattern(name)],
+        "where": [name for name in source.where if not is_pattern(name)],
         "column_types": [name for name in source.column_types if not _may_match(name, source.selection)],
     }
     for block, names in blocks.items():
@@ -55,6 +57,26 @@ def find_wrong_policies(source: SourceSettings) -> Iterable[Finding]:
     for name, columns in source.column_types.items():
         if columns.get(ANY) == "text":
             yield ("column_types", name, ANY), "is every numeric that is text anyway: name columns"
+    yield from _find_wrong_masks(source)
+
+
+def _find_wrong_masks(source: SourceSettings) -> Iterable[Finding]:
+    for block, names in (("mask", source.mask), ("where", source.where)):
+        yield from (((block, name), why) for name in names if (why := _find_misnamed(name, names)))
+    for name, columns in source.mask.items():
+        of = source.choices.types_of(TableName.parse(name))
+        for column, text in columns.items():
+            if of.named.get(column):
+                yield ("mask", name, column), "is in source.column_types, too: a mask decides the type"
+            if text == "hash" and source.mask_secret is None:
+                yield ("mask", name, column), "needs source.mask_secret"
+
+
+def _find_misnamed(name: str, names: Iterable[str]) -> str | None:
+    if is_pattern(name):
+        return "is a pattern: name each table, so that none of its columns is missed"
+    is_twice = sum(TableName.parse(other) == TableName.parse(name) for other in names) > 1
+    return "is there twice" if is_twice else None
 
 
 def _may_match(pattern: str, selection: Selection) -> bool:

@@ -59,6 +59,9 @@ def diff_tables(followed: Table, now: Table, *, filled: Collection[str] = (), re
     # compared without the new columns: any other difference needs a copy
     if describe_differences(followed, replace(now, columns=now.columns[: len(followed.columns)])):
         return Altered(differences)
+    # the publication and Kafka Connect hold back a column that they do not know, until it is copied
+    if followed.is_masked:
+        return Altered(differences)
     # ADD COLUMN … DEFAULT fills existing rows without change events
     if any(column.name in filled for column in new_columns):
         return Altered(f"{differences}, with a default")
@@ -70,7 +73,8 @@ def diff_tables(followed: Table, now: Table, *, filled: Collection[str] = (), re
 def has_more_columns(was: Table, now: Table) -> bool:
     """Has `now` all columns and the key of `was`, and further columns behind them?"""
     first = now.columns[: len(was.columns)]
-    return was.key == now.key and was.columns == first and len(now.columns) > len(was.columns)
+    is_wider = was.key == now.key and was.columns == first and len(now.columns) > len(was.columns)
+    return is_wider and not was.is_masked
 
 
 def describe_differences(followed: Table, now: Table) -> Sequence[str]:
@@ -95,10 +99,30 @@ def describe_differences(followed: Table, now: Table) -> Sequence[str]:
             if followed.key != now.key
             else []
         ),
+        *(
+            [f"its rows were {_describe_rows(followed)} and are {_describe_rows(now)}"]
+            if followed.where != now.where
+            else []
+        ),
+        *(
+            [f"columns left out were {_describe_dropped(followed)} and are {_describe_dropped(now)}"]
+            if followed.dropped != now.dropped
+            else []
+        ),
         # all columns and the key are the same: only the order is left
     ] or (["its columns stand in another order"] if followed != now else [])
 
 
+def _describe_rows(table: Table) -> str:
+    return f"those where {table.where}" if table.where else "all"
+
+
+def _describe_dropped(table: Table) -> str:
+    return ", ".join(column.name for column in table.dropped) or "none"
+
+
 def _describe_type(column: Column) -> str:
+    if column.mask:
+        return f"masked as {column.mask}"
     of = f"{column.kind}({column.precision}, {column.scale})" if column.precision else column.type or str(column.kind)
     return f"{of}[]" if column.array else of

@@ -70,7 +70,8 @@ class Column:
     `separator`: between the elements of an array's text (pg_type, `typdelim`: `;` for boxes, `:` for PostGIS).
     `added`: it was added while the table was followed, and is null in older rows and messages. `chosen`: the type that
     the user chose in `source.column_types`; empty if the column is followed as its own type. `fields`: of a STRUCT.
-    `compared_as`: Postgres's type name where its texts compare otherwise than text: bpchar, citext.
+    `compared_as`: Postgres's type name where its texts compare otherwise than text: bpchar, citext. `mask`: what was
+    done to its values before they left the source or Kafka Connect (`source.mask`); empty if they are as they were.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Column:
     fields: "tuple[Column, ...]" = ()
     # not compared: followers hold the same texts
     compared_as: str = field(default="", compare=False)
+    mask: str = ""
 
     @property
     def element(self) -> "Column":
@@ -98,7 +100,7 @@ class Column:
         """The column as JSON values; defaults are left out."""
         fields = {"name": self.name, "kind": self.kind.value, "precision": self.precision, "scale": self.scale}
         defaults = {"array": False, "type": "", "number": 0, "added": False, "separator": ",", "chosen": ""}
-        defaults |= {"compared_as": ""}
+        defaults |= {"compared_as": "", "mask": ""}
         values = {name: value for name in defaults if (value := getattr(self, name)) != defaults[name]}
         nested = {"fields": [each.as_json() for each in self.fields]} if self.fields else {}
         return fields | values | nested
@@ -111,11 +113,17 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A captured table: columns in the source's order, names of the key's columns in the key's order (or none)."""
+    """A captured table: columns in the source's order, names of the key's columns in the key's order (or none).
+
+    `dropped`: columns of the source that followers do not hold (`source.mask`). `where`: the condition of the rows that
+    they hold (`source.where`); empty if they hold all.
+    """
 
     name: TableName
     columns: tuple[Column, ...]
     key: tuple[str, ...]
+    dropped: tuple[Column, ...] = ()
+    where: str = ""
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -127,15 +135,25 @@ class Table:
         # in the key's order, which may differ from that of the columns
         return tuple(by_name[name] for name in self.key)
 
+    @property
+    def is_masked(self) -> bool:
+        """Do followers hold less of its columns than the source?"""
+        return bool(self.dropped) or any(column.mask for column in self.columns)
+
     def as_json(self) -> dict[str, Any]:
+        dropped = {"dropped": [column.as_json() for column in self.dropped]} if self.dropped else {}
         return {
             "schema": self.name.schema,
             "table": self.name.table,
             "key": list(self.key),
             "columns": [column.as_json() for column in self.columns],
+            **dropped,
+            **({"where": self.where} if self.where else {}),
         }
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
         columns = tuple(map(Column.from_json, value["columns"]))
-        return cls(TableName(value["schema"], value["table"]), columns, tuple(value["key"]))
+        dropped = tuple(map(Column.from_json, value.get("dropped", ())))
+        name = TableName(value["schema"], value["table"])
+        return cls(name, columns, tuple(value["key"]), dropped, value.get("where", ""))

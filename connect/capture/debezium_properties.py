@@ -1,12 +1,12 @@
 """Debezium's properties for one pipeline: every one whose default would lose or mix changes."""
 
-import re
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from psycopg import Connection
 
+from cdc.connect.capture.masked_columns import MASKS, MaskedTable, build_mask_properties, check_has_masks, list_name
 from cdc.connect.capture.name_patterns import key_patterns, table_pattern
 from cdc.connect.fixed_properties import FIXED
 from cdc.connect.settings import CaptureSettings, SourceSettings
@@ -20,11 +20,10 @@ from cdc.log.settings import FRAME_BYTES
 POSTGRES_TEXT, BOUNDED_JSON = "cdc.connect.PostgresText", "cdc.connect.BoundedJson"
 INCLUDED_MESSAGES, EXCLUDED_MESSAGES = "message.prefix.include.list", "message.prefix.exclude.list"
 ALL_MESSAGES = ".*"
-_SEPARATING: Final = re.compile(r"[\x00-\x1f%]")
 OWN_TOPICS = "cdc.connect.OwnTopics"
 """In the same jar as the others, and of a kind that Connect does not list."""
 CONFIRMED_LSN = "cdc.connect.ConfirmedLsn"
-OUR_CLASSES: Final = frozenset({POSTGRES_TEXT, BOUNDED_JSON, CONFIRMED_LSN})
+OUR_CLASSES: Final = frozenset({POSTGRES_TEXT, BOUNDED_JSON, CONFIRMED_LSN, MASKS})
 """Those that Connect lists."""
 
 
@@ -39,7 +38,7 @@ class CapturedTables:
     """The tables to capture, and their options.
 
     `keys`: of tables whose key is not their primary key. `texts`: columns followed as text by choice. `max_row_bytes`:
-    of one change. `plugins`: the classes on Connect's plugin path, which may lack ours.
+    of one change. `plugins`: the classes on Connect's plugin path, which may lack ours. `masked`: those with masks.
     """
 
     tables: Sequence[TableName]
@@ -47,6 +46,7 @@ class CapturedTables:
     texts: Mapping[TableName, Sequence[str]]
     max_row_bytes: int
     plugins: Set[str]
+    masked: Mapping[TableName, MaskedTable] = field(default_factory=dict)
 
 
 def build_properties(
@@ -59,8 +59,10 @@ def build_properties(
     """Build the connector's properties (Debezium connector for PostgreSQL, "Connector properties").
 
     `connection` gives the server's version and time-outs. The user's `overrides` win over all but the properties
-    of `connect.fixed_properties`.
+    of `connect.fixed_properties`. Raises PreconditionError for masks where Connect lacks our class.
     """
+    check_has_masks(captured.plugins, captured.masked)
+
     # With pg_logical_emit_message outside of transactions, Debezium confirms LSNs that no commit in the log has. Then
     # beats carry the slot's LSN only if our transformation writes those LSNs, and no messages are sent.
     has_lsns = CONFIRMED_LSN in captured.plugins and not sends_messages(capture)
@@ -84,6 +86,7 @@ def build_properties(
         # like our own sessions: one text for each value, and no time-outs
         "driver.options": startup_options(connection.info.server_version, **sender_options(connection)),
         **_plugins(registration, captured),
+        **build_mask_properties(source, capture, captured.masked),
     }
 
 
@@ -152,7 +155,7 @@ def _plugins(registration: Registration, captured: CapturedTables) -> dict[str, 
 def _exact_text(registration: Registration, texts: Mapping[TableName, Sequence[str]]) -> dict[str, str]:
     """Properties of our converter, which sends Postgres's own text (`connect/plugin/PostgresText.java`)."""
     listed = sorted(
-        f"{_listed(str(table))}\t{_listed(column)}" for table, columns in texts.items() for column in columns
+        f"{list_name(str(table))}\t{list_name(column)}" for table, columns in texts.items() for column in columns
     )
     return {
         "converters": "exact",
@@ -198,8 +201,3 @@ def _throughput(capture: CaptureSettings) -> dict[str, str]:
         "producer.override.linger.ms": "5",
         "producer.override.batch.size": "262144",
     }
-
-
-def _listed(name: str) -> str:
-    """A name without the characters that stand between names in `exact.texts`; PostgresText.java writes it so, too."""
-    return _SEPARATING.sub(lambda found: f"%{ord(found[0]):02x}", name)

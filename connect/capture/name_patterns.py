@@ -31,6 +31,11 @@ def key_patterns(table: TableName, columns: Sequence[str]) -> str:
     return f"{table_pattern(table)}{_BEFORE_DOT if has_dot else ''}:{','.join(map(_escape, columns))}"
 
 
+def column_pattern(table: TableName, column: str) -> str:
+    """Make the pattern of a column."""
+    return rf"{table_pattern(table)}\.{_escape(column)}"
+
+
 def _escape(name: str) -> str:
     # not as `re.escape` does: a backslash before a space or a comma is cut off, or is none, to Debezium
     return _SPECIAL.sub(lambda found: r"\." if found[0] == "." else rf"\x{{{ord(found[0]):x}}}", name)

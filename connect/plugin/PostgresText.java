@@ -1,5 +1,6 @@
 package cdc.connect;
 
+import io.debezium.connector.postgresql.UnchangedToastedReplicationMessageColumn;
 import io.debezium.spi.converter.CustomConverter;
 import io.debezium.spi.converter.RelationalColumn;
 import java.math.BigDecimal;
@@ -7,6 +8,7 @@ import java.sql.SQLException;
 import java.util.Map;
 import java.util.Properties;
 import java.util.Set;
+import java.util.function.UnaryOperator;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.connect.connector.ConnectRecord;
 import org.apache.kafka.connect.data.SchemaBuilder;
@@ -19,7 +21,8 @@ import org.postgresql.util.PGInterval;
  *
  * Configured by `exact.placeholder`, the connector's `unavailable.value.placeholder`, and by `exact.texts`: lines of a
  * table, a tab and a column, whose dates and timestamps are sent as text as well (`listed`). What Debezium calls a
- * converter is asked once for each column, and given each of its values (Debezium, "Custom converters").
+ * converter is asked once for each column, and given each of its values (Debezium, "Custom converters"). It masks, too
+ * ({@link Masks}): a column has one converter, and no record ever holds what another one would mask later.
  *
  * It is a predicate, too, one that is never used: Kafka Connect lists those that it has, so that who asks can tell
  * whether this class is there, before a connector is made that needs it.
@@ -46,6 +49,7 @@ public final class PostgresText<R extends ConnectRecord<R>>
 
     private String placeholder;
     private Set<String> texts;
+    private Masks<?> masks;
 
     @Override
     public void configure(Properties settings) {
@@ -54,6 +58,7 @@ public final class PostgresText<R extends ConnectRecord<R>>
             throw new IllegalArgumentException("exact.placeholder is not set");
         }
         texts = Set.of(settings.getProperty("texts", "").split("\n"));
+        masks = Masks.of(settings);
         if (!reads("infinity")) {
             throw new IllegalStateException("org.postgresql.util.PGInterval is not this jar's, whose path, links followed,"
                     + " has to come before that of postgresql-*.jar");
@@ -71,6 +76,12 @@ public final class PostgresText<R extends ConnectRecord<R>>
 
     @Override
     public void converterFor(RelationalColumn column, ConverterRegistration<SchemaBuilder> registration) {
+        UnaryOperator<String> mask = masks.find(listed(column.dataCollection()), listed(column.name()));
+        if (mask != null) {
+            // before a record is made: Connect shows records where one fails. Optional, since a mask may make a null
+            registration.register(SchemaBuilder.string().optional(), value -> masked(mask, value));
+            return;
+        }
         // a scale below 0 is one above 1000 to Debezium, which then writes as many zeros behind the point
         boolean misread = column.scale().orElse(0) > LARGEST_SCALE;
         boolean chosen = MOMENTS.contains(column.nativeType())
@@ -110,6 +121,13 @@ public final class PostgresText<R extends ConnectRecord<R>>
 
     @Override
     public void close() {
+    }
+
+    private String masked(UnaryOperator<String> mask, Object value) {
+        if (value == null || Masks.isNothing(mask)) {
+            return null;
+        }
+        return UnchangedToastedReplicationMessageColumn.isUnchangedToastedValue(value) ? placeholder : mask.apply(text(value));
     }
 
     private String text(Object value) {

@@ -9,6 +9,8 @@ from itertools import chain
 import psycopg
 from psycopg import Connection, sql
 
+from cdc.connect.masks import apply_mask, find_mask_refusals
+from cdc.connect.row_filters import find_filter_refusals
 from cdc.connect.source import column_types as types
 from cdc.connect.source.queries import read_sql
 from cdc.connect.source.relation import Leaf, Persistence, RelationKind, ReplicaIdentity, Shape, read_shapes
@@ -111,15 +113,25 @@ def to_table(name: TableName, shape: Shape, choices: Choices = NO_CHOICES) -> Ta
     key, known = tuple(choices.key(name)) or _key(shape), {found.oid: found for found in shape.types}
     # with its number: a column that is dropped and added again under its name is another one
     columns = [replace(types.to_column(a.name, a.type, a.modifier, known), number=a.number) for a in own]
-    chosen = choices.types_of(name)
+    chosen, masks, where = choices.types_of(name), choices.masks_of(name), choices.wheres.get(name, "")
+    identity = None if shape.identity is ReplicaIdentity.FULL else shape.key
     refusals = [
         *_relation_refusals(name, shape),
         *_name_refusals(name, shape),
         *_key_refusals(name, shape, choices.key(name)),
         *_choice_refusals(name, columns, key, chosen.named),
+        *find_mask_refusals(name, columns, key, masks),
+        *(find_filter_refusals(name, where, [column.name for column in columns], identity) if where else []),
     ]
-    made = (_as_followed(column, chosen, is_key=column.name in key) for column in columns)
-    return refusals or Table(name, tuple(made), key)
+    if refusals:
+        return refusals
+    out = choices.list_dropped(name)
+    made = (
+        apply_mask(_as_followed(column, chosen, is_key=column.name in key), masks.get(column.name))
+        for column in columns
+        if column.name not in out
+    )
+    return Table(name, tuple(made), key, tuple(column for column in columns if column.name in out), where)
 
 
 def _as_followed(column: Column, choices: ColumnChoices, *, is_key: bool) -> Column:

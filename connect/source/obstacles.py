@@ -23,7 +23,7 @@ def find_obstacle(connection: Connection, source: SourceSettings) -> CdcError | 
     """What keeps the capture from going on, with what helps; None if the source has nothing against it."""
     try:
         check_not_lost(connection, source)
-        publication.check_whole(connection, source.publication)
+        publication.check_whole(connection, source)
     except CdcError as obstacle:
         return obstacle
     return None

@@ -1,10 +1,21 @@
 """The publication: the tables that the source sends. It is committed before a slot is created."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence, Set
+from dataclasses import dataclass
+from typing import Final
 
 import psycopg
 from psycopg import Connection, sql
 
+from cdc.connect.settings import SourceSettings
+from cdc.connect.source.published_parts import (
+    WHOLE,
+    Parts,
+    find_parts,
+    find_wrong_parts,
+    format_part,
+    read_sent_parts,
+)
 from cdc.connect.source.queries import read_sql
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
@@ -12,10 +23,7 @@ from cdc.postgres.locks import ALL_BUT_READERS, LOCK_PATIENCE, find_holders, loc
 from cdc.postgres.values import read_value
 
 OPERATIONS = "insert, update, delete, truncate"
-_PARTIAL = """
-SELECT n.nspname, c.relname FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid
-  JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace
- WHERE p.pubname = %s AND (r.prqual IS NOT NULL OR r.prattrs IS NOT NULL) ORDER BY 1, 2"""
+NO_PARTS: Final[Parts] = {}
 
 
 def read_publication(connection: Connection, publication: str) -> set[TableName] | None:
@@ -26,36 +34,58 @@ def read_publication(connection: Connection, publication: str) -> set[TableName]
     return {TableName(*row) for row in connection.execute(read_sql("published_tables"), (publication,)).fetchall()}
 
 
-def publish(connection: Connection, publication: str, tables: Sequence[TableName]) -> list[TableName]:
+def publish(
+    connection: Connection, source: SourceSettings, tables: Sequence[TableName], anew: Collection[TableName] = ()
+) -> list[TableName]:
     """Create the publication, or add the missing tables to it; returns the added tables.
 
-    Raises PreconditionError when the role may not do that (with the statement for the owner), or when the publication
-    leaves rows, columns or operations out.
+    `anew`: of these, tables that are copied after this, and are published as the settings say now. Raises
+    PreconditionError when the role may not do that (with the statement for the owner), or when the publication leaves
+    operations out, or rows or columns otherwise than the settings say.
     """
+    publication, parts = source.publication, find_parts(connection, source)
     # an existing one is added to, never replaced: its tables are being captured
     has = read_publication(connection, publication)
     if has is None:
-        _run(connection, publication, make_create_sql(publication, tables), tables)
+        _run(connection, publication, make_create_sql(publication, tables, parts), tables)
     elif not publishes_via_root(connection, publication):
         # changes of partitions must have the partitioned table's name in the log
         _alter(connection, publication, sql.SQL("SET (publish_via_partition_root = true)"))
         has = read_publication(connection, publication)
     added = [table for table in tables if table not in (has or set())]
     if has is not None and added:
-        _alter(connection, publication, sql.SQL("ADD TABLE {}").format(_to_table_list(added)), added)
-    check_whole(connection, publication)
+        _alter(connection, publication, sql.SQL("ADD TABLE {}").format(_to_table_list(added, parts)), added)
+    _publish_anew(connection, publication, [table for table in anew if table in tables and table not in added], parts)
+    check_whole(connection, source)
     return added
 
 
-def make_create_sql(publication: str, tables: Sequence[TableName]) -> sql.Composed:
+def _publish_anew(connection: Connection, publication: str, tables: Sequence[TableName], parts: Parts) -> None:
+    """Publish tables with the parts of the settings, where they differ."""
+    sent, wrong = read_sent_parts(connection, publication), find_wrong_parts(connection, publication, parts)
+    other = [
+        table
+        for table in tables
+        if table in wrong or {*sent.get(table, WHOLE).columns} != {*parts.get(table, WHOLE).columns}
+    ]
+    if not other:
+        return
+    # nobody sees the publication without them
+    with connection.transaction():
+        withdraw(connection, publication, other)
+        _alter(connection, publication, sql.SQL("ADD TABLE {}").format(_to_table_list(other, parts)), other)
+
+
+def make_create_sql(publication: str, tables: Sequence[TableName], parts: Parts = NO_PARTS) -> sql.Composed:
     """Make the statement that creates the publication of these tables."""
     create = sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish = {}, publish_via_partition_root = true)")
-    return create.format(sql.Identifier(publication), _to_table_list(tables), sql.Literal(OPERATIONS))
+    return create.format(sql.Identifier(publication), _to_table_list(tables, parts), sql.Literal(OPERATIONS))
 
 
-def make_add_sql(publication: str, tables: Sequence[TableName]) -> sql.Composed:
+def make_add_sql(publication: str, tables: Sequence[TableName], parts: Parts = NO_PARTS) -> sql.Composed:
     """Make the statement that adds these tables to the publication."""
-    return sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(sql.Identifier(publication), _to_table_list(tables))
+    listed = _to_table_list(tables, parts)
+    return sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(sql.Identifier(publication), listed)
 
 
 def withdraw(connection: Connection, publication: str, tables: Sequence[TableName]) -> None:
@@ -90,16 +120,20 @@ def publishes_via_root(connection: Connection, publication: str) -> bool:
     return bool(read_value(connection, "SELECT pubviaroot FROM pg_publication WHERE pubname = %s", publication))
 
 
-def _to_table_list(tables: Sequence[TableName]) -> sql.Composed:
+def _to_table_list(tables: Sequence[TableName], parts: Parts = NO_PARTS) -> sql.Composed:
     # without ONLY, inheriting tables would be published, too
-    return sql.SQL(", ").join(sql.SQL("ONLY {}").format(sql.Identifier(t.schema, t.table)) for t in tables)
+    names = [(table, sql.Identifier(table.schema, table.table)) for table in tables]
+    return sql.SQL(", ").join(
+        sql.SQL("ONLY {}{}").format(name, format_part(parts.get(table, WHOLE))) for table, name in names
+    )
 
 
-def check_whole(connection: Connection, publication: str) -> None:
-    """Raise PreconditionError when the publication, if it exists, leaves rows, columns or operations out.
+def check_whole(connection: Connection, source: SourceSettings) -> None:
+    """Raise PreconditionError when the publication, if it exists, leaves more out than the settings say, or less.
 
-    The copy has whole tables: a partial stream would diverge from it.
+    The copy has what the settings say: another stream would diverge from it.
     """
+    publication = source.publication
     row = connection.execute(
         "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate AND pubviaroot FROM pg_publication"
         " WHERE pubname = %s",
@@ -113,20 +147,40 @@ def check_whole(connection: Connection, publication: str) -> None:
             name, sql.Literal(OPERATIONS)
         )
         raise PreconditionError(f"publication {publication} leaves changes out", alter.as_string(connection))
-    if partial := find_partial(connection, publication):
-        raise PreconditionError(
-            f"publication {publication} has row filters or column lists: {', '.join(map(str, partial))}",
-            "; ".join(make_whole_sql(publication, partial)),
+    if wrong := find_partial(connection, source):
+        raise PreconditionError(wrong.what, "; ".join(wrong.statements))
+
+
+@dataclass(frozen=True, slots=True)
+class WrongParts:
+    """What is wrong with the rows and columns that a publication sends, and the statements that mend it."""
+
+    what: str
+    statements: Sequence[str]
+
+
+def find_partial(
+    connection: Connection, source: SourceSettings, anew: Set[TableName] = frozenset()
+) -> WrongParts | None:
+    """Find tables of which the publication sends other rows or columns than the settings say; None if there are none.
+
+    `anew`: tables that a bootstrap publishes anew.
+    """
+    parts = find_parts(connection, source)
+    wrong = [table for table in find_wrong_parts(connection, source.publication, parts) if table not in anew]
+    if not wrong:
+        return None
+    named = ", ".join(map(str, wrong))
+    what = f"publication {source.publication} has row filters or column lists: {named}"
+    if any(table in parts for table in wrong):
+        what = (
+            f"publication {source.publication} sends other rows or columns than source.where and source.mask: {named}"
         )
+    return WrongParts(what, make_anew_sql(source.publication, wrong, parts))
 
 
-def make_whole_sql(publication: str, tables: Sequence[TableName]) -> list[str]:
-    """Make the statements that publish these tables anew, with all rows and columns."""
+def make_anew_sql(publication: str, tables: Sequence[TableName], parts: Parts) -> list[str]:
+    """Make the statements that publish these tables anew, with the rows and columns of the settings."""
     name, listed = sql.Identifier(publication), _to_table_list(tables)
     drop = sql.SQL("ALTER PUBLICATION {} DROP TABLE {}").format(name, listed)
-    return [drop.as_string(), make_add_sql(publication, tables).as_string()]
-
-
-def find_partial(connection: Connection, publication: str) -> list[TableName]:
-    """The tables of the publication of which it leaves out rows or columns."""
-    return [TableName(*row) for row in connection.execute(_PARTIAL, (publication,)).fetchall()]
+    return [drop.as_string(), make_add_sql(publication, tables, parts).as_string()]

@@ -1,6 +1,6 @@
 """The shape of a table: all of its catalog entry as one JSON value, read now or noted at a change."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
@@ -76,7 +76,8 @@ class Shape(msgspec.Struct, frozen=True):
 
     `identity`: the replica identity; `key`: the columns of its index. `leaves`: the partitions with rows of a
     partitioned table. `within`: the ancestors of a partition. `publications`: our publications of it; None if not
-    noted. `moved`: those that it came to or left when this shape was noted.
+    noted. `moved`: those that it came to or left when this shape was noted. Each is a publication's name, and behind a
+    tab, if it does not send all of the table, a digest of what it sends.
     """
 
     kind: RelationKind
@@ -91,6 +92,12 @@ class Shape(msgspec.Struct, frozen=True):
     within: tuple[TableName, ...] = ()
     publications: tuple[str, ...] | None = None
     moved: tuple[str, ...] = ()
+
+
+def find_labels(publication: str, labels: Iterable[str]) -> tuple[bool, bool]:
+    """Is the publication among these labels with whole tables, and is it with a part of one?"""
+    ours = [tab for name, tab, _ in (label.partition("\t") for label in labels) if name == publication]
+    return "" in ours, "\t" in ours
 
 
 def parse_shape(text: str) -> Shape:

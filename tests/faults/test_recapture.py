@@ -129,7 +129,7 @@ def make_publication_again(pipeline: Pipeline) -> None:
     pipeline.run(f'DROP PUBLICATION "{settings.source.publication}"', DELETE_ONE)
     with source.open_connection(settings.source) as connection:
         names = [TableName.parse(name) for name in (*TABLES, "cdc.heartbeat", "cdc.shapes")]
-        publication.publish(connection, settings.source.publication, names)
+        publication.publish(connection, settings.source, names)
     pipeline.run(INSERT_OTHER)
     until(lambda: slot_is_free(pipeline), "nobody reads from the slot")
 

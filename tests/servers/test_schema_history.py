@@ -21,7 +21,7 @@ def source(make_pipeline: MakePipeline) -> "tuple[Connection[Any], SourceSetting
     src, connection = pipeline.settings.source, pipeline.connection
     registration.prepare_schema(connection, src)
     registration.register(connection, src, Registration("p", src.slot, src.publication, "p"))
-    publication.publish(connection, src.publication, [TableName("public", "things")])
+    publication.publish(connection, src, [TableName("public", "things")])
     assert schema_history.install_triggers(connection, src) is None
     assert schema_history.has_triggers(connection, src)
     return connection, src
@@ -117,7 +117,7 @@ def test_pipelines_with_long_schemas_that_begin_alike_have_their_own_triggers(ma
     for src in both:
         registration.prepare_schema(connection, src)
         registration.register(connection, src, Registration("p", src.slot, src.publication, "p"))
-        publication.publish(connection, src.publication, [TableName("public", "things")])
+        publication.publish(connection, src, [TableName("public", "things")])
     for src in reversed(both):
         assert schema_history.install_triggers(connection, src) is None
     assert all(schema_history.has_triggers(connection, src) for src in both)

@@ -47,6 +47,7 @@ from cdc.run.lease import COPIES
 from cdc.run.pipeline import Pipeline
 from cdc.run.spark.job_progress import track_count
 from cdc.run.tables import problems
+from cdc.run.tables.schema_check import list_parted
 from cdc.run.trouble_log import trouble_log
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 
@@ -84,7 +85,10 @@ def bootstrap(
         for line in checks.lines():
             say(line)
         # before the lease: every step makes only missing parts, and two processes make the same ones
-        registered = prepare_capture(pipeline, connection, checks.tables, say)
+        copied = pipeline.lake_follower.bookmarks()
+        to_copy = [name for name in checks.names if name in checks.again or name not in copied]
+        anew = list_parted(pipeline, to_copy)
+        registered = prepare_capture(pipeline, connection, checks.tables, say, anew=anew)
         with pipeline.leases.hold(COPIES), trouble_log(pipeline.state):
             # under the lease: another bootstrap may have finished the copies a moment ago
             pipeline.look_again()

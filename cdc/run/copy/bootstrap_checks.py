@@ -13,7 +13,7 @@ from cdc.run.copy.capture_setup import run_preflight
 from cdc.run.pipeline import Pipeline
 from cdc.run.tables import problems
 from cdc.run.tables.resume_check import check_timeline
-from cdc.run.tables.schema_check import find_changed_choices
+from cdc.run.tables.schema_check import check_secret, find_changed_choices
 from cdc.run.tables.selection import find_selected
 
 
@@ -47,6 +47,7 @@ def check_bootstrap(pipeline: Pipeline, connection: Connection, again: Sequence[
     names = find_selected(connection, pipeline)
     if unknown := sorted(set(again) - set(names)):
         raise ConfigurationError(f"{unknown[0]} is no table of the source that is followed", "correct --again")
+    check_secret(pipeline, again)
     rechosen = {name: why for name, why in find_changed_choices(pipeline).items() if name in names}
     wanted = {**dict.fromkeys(again, ""), **rechosen}
     optional = _find_optional(pipeline, names) - wanted.keys()

@@ -1,6 +1,6 @@
 """The parts that a capture needs before its first copy: checked first, then made where they are missing."""
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from contextlib import closing
 from typing import Final
 
@@ -92,11 +92,13 @@ def prepare_capture(
     say: Callable[[str], None],
     *,
     is_ours: bool = False,
+    anew: Collection[TableName] = (),
 ) -> Registration:
     """Register the pipeline in the source, and make its publication, event triggers and topics where they are missing.
 
-    `is_ours`: things with these names belong to this pipeline, even if its registration is gone. Raises
-    PreconditionError for a slot, publication or topic that belongs to somebody else.
+    `is_ours`: things with these names belong to this pipeline, even if its registration is gone. `anew`: tables that
+    are copied after this, and published as the settings say now. Raises PreconditionError for a slot, publication or
+    topic that belongs to somebody else.
     """
     src = pipeline.settings.source
     names = [table.name for table in tables]
@@ -108,7 +110,7 @@ def prepare_capture(
         # before anything else is made: after a kill, the next run knows its own things by this row
         registered = registration.register(connection, src, make_registration(pipeline))
         # before the slot: Postgres decodes a change with the catalog of its moment, which needs the publication
-        publication.publish(connection, src.publication, list_published(pipeline, names))
+        publication.publish(connection, src, list_published(pipeline, names), anew)
         _install_triggers(connection, src, say)
         # before the connector writes: a topic created by the broker has its default number of partitions
         if altered := topics.ensure(admin, required):

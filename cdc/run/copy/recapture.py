@@ -147,7 +147,7 @@ def _drop_old_capture(pipeline: Pipeline, connection: Connection, client: Connec
 def _check_setup(pipeline: Pipeline, connection: Connection, tables: Sequence[Table]) -> None:
     """Raise PreconditionError for what `prepare_capture` would refuse, behind the slot that is dropped before it."""
     registration.read_registration(connection, pipeline.settings.source, pipeline.name)
-    publication.check_whole(connection, pipeline.settings.source.publication)
+    publication.check_whole(connection, pipeline.settings.source)
     wanted = list_topics(pipeline, [table.name for table in tables])
     with Admin(pipeline.settings.log) as admin:
         present = admin.topics([topic.name for topic in wanted])

@@ -36,6 +36,7 @@ from cdc.run.lease import COPIES
 from cdc.run.pipeline import Pipeline
 from cdc.run.spark.errors import to_cdc_error
 from cdc.run.tables.preflight import check_tables, describe_skipped
+from cdc.run.tables.schema_check import list_parted
 from cdc.run.tables.selection import find_uncopied, list_followed
 from cdc.sinks.lake.follower import DeltaFollower
 
@@ -140,7 +141,7 @@ def _copy_acceptable(
 def _publish_and_copy(context: CopyContext, follower: DeltaFollower, tables: Sequence[Table]) -> CopyResult:
     pipeline, names = context.pipeline, [table.name for table in tables]
     # a table that was dropped and made again has left the publication
-    publication.publish(context.connection, pipeline.settings.source.publication, names)
+    publication.publish(context.connection, pipeline.settings.source, names, list_parted(pipeline, names))
     schema_history.note_published(context.connection, pipeline.settings.source, names)
     with Admin(pipeline.settings.log) as admin:
         topics.ensure(admin, topics.change_topics(pipeline.settings.log, names))

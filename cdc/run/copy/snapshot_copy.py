@@ -211,9 +211,9 @@ def _copy_tables(
     copied: CopyResult,
 ) -> None:
     keeper = snapshot.keeper
-    readers = SnapshotSource(
-        source.conninfo(context.pipeline.settings.source, context.connection.info.server_version), keeper.snapshot
-    )
+    src = context.pipeline.settings.source
+    conninfo = source.conninfo(src, context.connection.info.server_version)
+    readers = SnapshotSource(conninfo, keeper.snapshot, src.mask_key)
     spark, rows, lake = context.pipeline.spark, keeper.estimated_rows, context.pipeline.lake
     reports = open_reports(context.pipeline)
     for table in tables:

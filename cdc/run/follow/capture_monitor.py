@@ -88,7 +88,7 @@ class CaptureMonitor:
         with self._pipeline.open_source() as connection:
             check_source(self._pipeline, connection)
             # somebody may have altered the publication: rows that it leaves out are lost to the log
-            publication.check_whole(connection, self._pipeline.settings.source.publication)
+            publication.check_whole(connection, self._pipeline.settings.source)
             self._report_children(connection)
             found, state = self._health.check(allowed, connection), self._health.connector
         self._send_password(state.failure if state else None)

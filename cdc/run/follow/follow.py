@@ -30,7 +30,7 @@ from cdc.run.spark.gc_tuning import relax_gc
 from cdc.run.tables import problems
 from cdc.run.tables.column_notices import describe_text_columns
 from cdc.run.tables.resume_check import check_log, check_timeline
-from cdc.run.tables.schema_check import find_changed_choices, find_unlogged_changes, read_followed_tables
+from cdc.run.tables.schema_check import check_secret, find_changed_choices, find_unlogged_changes, read_followed_tables
 from cdc.run.tables.selection import find_new_tables
 from cdc.run.trouble_log import trouble_log
 
@@ -162,6 +162,7 @@ def _check_source(
     followers read the log."""
     lake = pipeline.lake_follower
     reports.note(lake.tables.stops())
+    check_secret(pipeline)
     stops.request(find_changed_choices(pipeline))
     for problem in problems.describe_stops(pipeline):
         say(WarningLine.of(problem, problem))

@@ -11,7 +11,7 @@ from cdc.columns.netting.ends import Ends
 from cdc.connect.settings import SourceSettings
 from cdc.connect.source.catalog import to_table
 from cdc.connect.source.heartbeat import heartbeat_table
-from cdc.connect.source.relation import Shape, parse_shape
+from cdc.connect.source.relation import Shape, find_labels, parse_shape
 from cdc.connect.source.schema_history import history_table
 from cdc.core.counters import COUNTERS, SCHEMA_CHANGES
 from cdc.core.errors import TableLostError
@@ -180,8 +180,9 @@ def _classify_entry(followed: Table, entry: HistoryEntry, source: SourceSettings
     if not isinstance(now, Table):
         return Altered(now[0].what)
     # of other pipelines' publications on the same source it may come and go
-    is_moved = source.publication in entry.shape.moved
-    if is_moved and source.publication not in (entry.shape.publications or ()):
+    is_moved = any(find_labels(source.publication, entry.shape.moved))
+    is_whole, is_part = find_labels(source.publication, entry.shape.publications or ())
+    if is_moved and not (is_whole or (is_part and (now.where or now.dropped))):
         return Altered(f"publication {source.publication} does not send all of its changes")
     if entry.is_rewritten and (entry.shape.leaves or entry.shape.within) and not describe_differences(followed, now):
         return Altered("a partition with rows came or went, or was emptied or rewritten")

@@ -1,14 +1,15 @@
 """The steps of a plan in source, log and Kafka Connect."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from psycopg import Connection
 
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.capture.connector_state import look_up
 from cdc.connect.capture.name_patterns import table_pattern
-from cdc.connect.source import publication, registration, schema_history, slot
+from cdc.connect.source import publication, published_parts, registration, schema_history, slot
 from cdc.core.plural import format_count
+from cdc.core.table import TableName
 from cdc.log.clients.topics import Admin
 from cdc.run.copy.bootstrap import find_unlisted
 from cdc.run.copy.bootstrap_checks import BootstrapChecks
@@ -71,10 +72,21 @@ class CaptureSteps:
         if has is not None and not publication.publishes_via_root(self._connection, name):
             yield PlannedStep(Sign.CHANGE, "publication", name, "publish_via_partition_root")
         else:
-            publication.check_whole(self._connection, name)
+            yield from self._of_parts(has or ())
         listed = {*self._checks.names, *self._checks.skipped}
         if left_out := [table for table in find_unlisted(self._pipeline, listed) if table in (has or ())]:
             yield PlannedStep(Sign.CHANGE, "publication", name, f"without {', '.join(map(str, left_out))}")
+
+    def _of_parts(self, has: Collection[TableName]) -> Iterator[PlannedStep]:
+        """Tables that are published anew, with other rows or columns; only those that are copied again."""
+        name, again = self._source.publication, self._checks.again
+        parts = published_parts.find_parts(self._connection, self._source)
+        wrong = published_parts.find_wrong_parts(self._connection, name, parts)
+        if not {*wrong} <= again.keys():
+            publication.check_whole(self._connection, self._source)
+        if changed := [table for table in wrong if table in has]:
+            what = ", ".join(map(str, changed))
+            yield PlannedStep(Sign.CHANGE, "publication", name, f"other rows or columns of {what}")
 
     def _of_source(self) -> Iterator[PlannedStep]:
         for trigger in schema_history.list_missing_triggers(self._connection, self._source):

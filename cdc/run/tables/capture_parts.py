@@ -5,6 +5,7 @@ from collections.abc import Sequence, Set
 from psycopg import Connection
 
 from cdc.connect.capture import debezium_properties, topics
+from cdc.connect.capture.masked_columns import read_masked_tables
 from cdc.connect.source import catalog, schema_history
 from cdc.connect.source.heartbeat import heartbeat_table
 from cdc.connect.source.registration import Registration
@@ -34,5 +35,7 @@ def build_connector_config(
     s = pipeline.settings
     keys = catalog.find_other_keys(connection, tables, s.source.choices.keys)
     texts = s.source.choices.list_texts(tables)
-    captured = debezium_properties.CapturedTables(tables, keys, texts, s.log.max_row_bytes, plugins)
+    followed = {name: table.table for name, table in pipeline.lake_follower.tables.all().items()}
+    masked = read_masked_tables(connection, s.source, tables, followed)
+    captured = debezium_properties.CapturedTables(tables, keys, texts, s.log.max_row_bytes, plugins, masked)
     return debezium_properties.build_properties(connection, s.source, s.connect, registered, captured)

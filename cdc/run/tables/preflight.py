@@ -7,9 +7,12 @@ from psycopg import Connection
 
 from cdc.config.init import table_lines
 from cdc.connect.capture import debezium_properties
+from cdc.connect.capture.masked_columns import MASKS, PLUGIN_REMEDY, find_renamed
 from cdc.connect.source import catalog, rights
 from cdc.connect.source.catalog import ExaminedTables, TablesRefusedError
 from cdc.connect.source.column_types import is_sent_whole
+from cdc.connect.source.published_parts import check_conditions
+from cdc.connect.source.relation import Shape
 from cdc.core.errors import PreconditionError
 from cdc.core.selection import BUT, Selection
 from cdc.core.table import Table, TableName
@@ -19,7 +22,6 @@ from cdc.sinks import registry
 from cdc.sinks.lake.history.epochs import is_history_folder
 from cdc.sinks.lake.history.shape import find_obstacle, find_tracked
 
-_PLUGIN = "`cdc plugin FOLDER` writes its jar: put it beside Debezium's, and start Connect again"
 Refusals = Mapping[TableName, PreconditionError]
 """One reason per refused table."""
 
@@ -69,6 +71,8 @@ def examine_tables(
         *(_find_unsupported(pipeline, name, tables, copied) for name in pipeline.settings.followers),
         _find_without_history(pipeline, tables, {table.name for table in copied}),
         find_taken_names(pipeline, names, {table.name for table in copied}),
+        _find_unmasked(pipeline, there),
+        check_conditions(connection, pipeline.settings.source, [table.name for table in tables]),
     ]
     return ExaminedTables(tables, _collect_refusals(names, own, further), there)
 
@@ -109,6 +113,7 @@ def check_tables(
         find_shared_topics(pipeline.settings.log.prefix, [*captured, *examined.shapes], change_topic, latest_topic),
         {} if debezium_properties.POSTGRES_TEXT in plugins else _find_unsendable(examined.tables),
         {} if debezium_properties.has_own_topics(plugins) else _find_topicless(examined.shapes),
+        {} if MASKS in plugins else _find_unmaskable(examined.tables),
     ]
     return list(examined.tables), _collect_refusals(names, examined.refusals, further)
 
@@ -135,25 +140,46 @@ def _find_unsendable(tables: Iterable[Table]) -> Refusals:
         name: PreconditionError(
             f"{name}: Kafka Connect lacks {debezium_properties.POSTGRES_TEXT}, without which Debezium cannot send"
             f" column {', '.join(columns)} whole",
-            _PLUGIN,
+            PLUGIN_REMEDY,
         )
         for name, columns in lacking.items()
         if columns
     }
 
 
+def _find_unmaskable(tables: Iterable[Table]) -> Refusals:
+    """Refuse tables with masks, which Debezium alone does not put on."""
+    lacking = f"Kafka Connect lacks {MASKS}, which masks its columns"
+    return {
+        table.name: PreconditionError(f"{table.name}: {lacking}", PLUGIN_REMEDY) for table in tables if table.is_masked
+    }
+
+
+def _find_unmasked(pipeline: Pipeline, shapes: Mapping[TableName, Shape]) -> Refusals:
+    """Refuse tables of which a masked column was renamed since it was copied: its values would leave by that name."""
+    followed, choices = pipeline.lake_follower.tables.all(), pipeline.settings.source.choices
+    refusals = {}
+    for name in shapes.keys() & followed.keys():
+        names = {column.number: column.name for column in shapes[name].columns}
+        renamed = find_renamed(followed[name].table, names, choices.masks_of(name))
+        for was, now in renamed.items():
+            what = f"{name}: column {now} was {was}, which is masked, and has no mask"
+            refusals[name] = PreconditionError(what, f"name {now} in source.mask, too")
+    return refusals
+
+
 def _find_topicless(names: Iterable[TableName]) -> Refusals:
     """Refuse tables to whose topics Debezium alone would give a name that another table may have, too."""
     plugin = debezium_properties.OWN_TOPICS
     lacking = f"Kafka Connect lacks {plugin}, which makes a topic's name of it that no other table has"
-    return {name: PreconditionError(f"{name}: {lacking}", _PLUGIN) for name in names if not is_plain(name)}
+    return {name: PreconditionError(f"{name}: {lacking}", PLUGIN_REMEDY) for name in names if not is_plain(name)}
 
 
 def describe_missing_plugins(plugins: Set[str]) -> Iterator[PreconditionError]:
     """Say which checks are weaker without our classes in Kafka Connect, though every table can be followed."""
     if debezium_properties.CONFIRMED_LSN not in plugins:
         lacking = f"Kafka Connect lacks {debezium_properties.CONFIRMED_LSN}"
-        yield PreconditionError(f"{lacking}: a slot that somebody moves is not noticed", _PLUGIN)
+        yield PreconditionError(f"{lacking}: a slot that somebody moves is not noticed", PLUGIN_REMEDY)
 
 
 def _find_unsupported(pipeline: Pipeline, follower: str, tables: Iterable[Table], copied: Iterable[Table]) -> Refusals:

@@ -4,8 +4,9 @@ from collections.abc import Collection, Sequence
 
 from cdc.connect.source import catalog, publication, schema_history
 from cdc.connect.source.column_types import find_choice
-from cdc.connect.table_choices import ChosenType, ColumnChoices
+from cdc.connect.table_choices import Choices, ChosenType, ColumnChoices
 from cdc.core.errors import CdcError, HistoryLostError, PreconditionError
+from cdc.core.mask import Mask, MaskKind, Masks
 from cdc.core.schema_change import describe_differences, has_more_columns
 from cdc.core.table import Column, Table, TableName
 from cdc.core.table_state import ACTIVE
@@ -29,18 +30,70 @@ def find_different(pipeline: Pipeline, tables: Sequence[Table]) -> dict[TableNam
 
 
 def find_changed_choices(pipeline: Pipeline) -> dict[TableName, str]:
-    """The copied tables whose `source.column_types` have changed since, and how: their rows would have mixed types."""
+    """The copied tables whose `source.column_types`, `mask` or `where` have changed since, and how.
+
+    Their rows would have mixed types, or values and rows that are not to be there.
+    """
     choices = pipeline.settings.source.choices
     changes: dict[TableName, str] = {}
     for name, followed in pipeline.lake_follower.tables.all().items():
-        of, table = choices.types_of(name), followed.table
-        wanted = [(column, _find_choice(table, column, of)) for column in table.columns]
-        columns = [
-            f"{column.name} as {choice or 'it is'}" for column, choice in wanted if column.chosen != str(choice or "")
-        ]
-        if columns and name in pipeline.settings.selection:
-            changes[name] = f"source.column_types has changed: {', '.join(columns)}"
+        table = followed.table
+        found = [*_find_changed_types(table, choices), *_find_changed_masks(table, choices.masks_of(name))]
+        if table.where != choices.wheres.get(name, ""):
+            found.append(f"source.where has changed, which was {table.where or 'nothing'}")
+        if found and name in pipeline.settings.selection:
+            changes[name] = "; ".join(found)
     return changes
+
+
+def check_secret(pipeline: Pipeline, again: Collection[TableName] = ()) -> None:
+    """Raise PreconditionError when tables were hashed with another secret, but for those to be copied `again`.
+
+    A secret that is another by mistake would make other rows of all of them.
+    """
+    choices = pipeline.settings.source.choices
+    for name, followed in pipeline.lake_follower.tables.all().items():
+        masks = choices.masks_of(name)
+        for column in followed.table.columns:
+            was, now = Mask.of_column(column), masks.get(column.name)
+            both = was and now and was.kind is now.kind is MaskKind.HASH and was.fingerprint != now.fingerprint
+            if both and name not in again and name in pipeline.settings.selection:
+                raise PreconditionError(
+                    f"{name}: column {column.name} was hashed with another source.mask_secret",
+                    f"name that one; or `cdc bootstrap --again {name}` copies and hashes it anew",
+                )
+
+
+def list_parted(pipeline: Pipeline, names: Collection[TableName]) -> list[TableName]:
+    """Those of these tables of which the publication is to send parts, by the settings or since they were copied."""
+    choices, followed = pipeline.settings.source.choices, pipeline.lake_follower.tables.all()
+    were = {name for name, table in followed.items() if table.table.where or table.table.dropped}
+    return [name for name in names if name in were or name in choices.wheres or choices.list_dropped(name)]
+
+
+def _find_changed_types(table: Table, choices: Choices) -> list[str]:
+    of = choices.types_of(table.name)
+    # a mask decides a column's type
+    wanted = [(column, _find_choice(table, column, of)) for column in table.columns if not column.mask]
+    columns = [
+        f"{column.name} as {choice or 'it is'}" for column, choice in wanted if column.chosen != str(choice or "")
+    ]
+    return [f"source.column_types has changed: {', '.join(columns)}"] if columns else []
+
+
+def _find_changed_masks(table: Table, masks: Masks) -> list[str]:
+    was = {column.name: column.mask for column in table.columns if column.mask}
+    was |= dict.fromkeys((column.name for column in table.dropped), str(MaskKind.DROP))
+    now = {column: str(mask) for column, mask in masks.items()}
+    changed = [
+        f"{column} as {masks[column].kind if column in masks else 'it is'}"
+        for column in {**was, **now}
+        if was.get(column) != now.get(column)
+    ]
+    if not changed:
+        return []
+    left = "; what was written before stays in the log, in older versions and in histories" if now.keys() - was else ""
+    return [f"source.mask has changed: {', '.join(changed)}{left}"]
 
 
 def _find_choice(table: Table, column: Column, choices: ColumnChoices) -> ChosenType | None:

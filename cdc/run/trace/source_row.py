@@ -6,13 +6,13 @@ import psycopg
 import pyarrow as pa
 from psycopg import Connection, sql
 
-from cdc.columns.types.registry import type_of
 from cdc.connect.source.connection import current_lsn
 from cdc.core.errors import ConfigurationError
 from cdc.core.position import Lsn
 from cdc.core.table import Table
 from cdc.postgres.values import read_value
-from cdc.snapshots.copy_reader import read_copied_rows
+from cdc.snapshots.copy_reader import filter_rows, read_copied_rows
+from cdc.snapshots.masked_columns import select_column
 
 _COMMITTED = "SELECT current_setting('track_commit_timestamp')::bool"
 
@@ -27,8 +27,10 @@ class SourceSighting:
     committed_ms: int | None
 
 
-def read_source_row(connection: Connection, table: Table, key: list[str]) -> SourceSighting:
-    """Read the row with this key, each part as Postgres writes it.
+def read_source_row(connection: Connection, table: Table, key: list[str], secret: bytes) -> SourceSighting:
+    """Read the row with this key, each part as Postgres writes it. A row that is not followed is none.
+
+    `secret`: of hashed columns, whose hashes the key and the row have.
 
     Raises ConfigurationError for texts that are no values of the key's columns.
     """
@@ -37,8 +39,8 @@ def read_source_row(connection: Connection, table: Table, key: list[str]) -> Sou
             f"the key of {table.name} is {', '.join(table.key)}, not {len(key)} values", "give one for each column"
         )
     try:
-        own = _read(connection, table, _make_key(table, key))
-        found = _read(connection, table, _find_row(connection, table, key))
+        own = _read(connection, table, _make_key(table, key), secret)
+        found = _read(connection, table, _find_row(connection, table, key), secret)
         committed = _read_commit_time(connection, table, key)
     except psycopg.DataError as error:
         raise ConfigurationError(
@@ -47,11 +49,11 @@ def read_source_row(connection: Connection, table: Table, key: list[str]) -> Sou
     return SourceSighting(own, found if found.num_rows else None, current_lsn(connection), committed)
 
 
-def _read(connection: Connection, table: Table, source: sql.Composed) -> pa.RecordBatch:
-    columns = [sql.SQL(type_of(column).selected).format(sql.Identifier(column.name)) for column in table.columns]
+def _read(connection: Connection, table: Table, source: sql.Composed, secret: bytes) -> pa.RecordBatch:
+    columns = [select_column(column) for column in table.columns]
     query = sql.SQL("COPY (SELECT {} FROM {}) TO STDOUT (FORMAT BINARY)").format(sql.SQL(", ").join(columns), source)
     with connection.cursor() as cursor, cursor.copy(query) as copy:
-        return read_copied_rows(table, b"".join(map(bytes, copy)))
+        return read_copied_rows(table, b"".join(map(bytes, copy)), secret)
 
 
 def _make_key(table: Table, key: list[str]) -> sql.Composed:
@@ -66,7 +68,8 @@ def _make_key(table: Table, key: list[str]) -> sql.Composed:
 
 
 def _find_row(connection: Connection, table: Table, key: list[str]) -> sql.Composed:
-    return sql.SQL("{} WHERE {}").format(_name_table(connection, table), _match_key(table, key))
+    found = sql.SQL("{} WHERE {}").format(_name_table(connection, table), _match_key(table, key))
+    return found + sql.Composed([filter_rows(table)])
 
 
 def _match_key(table: Table, key: list[str]) -> sql.Composed:

@@ -30,7 +30,7 @@ def trace_row(pipeline: Pipeline, name: TableName, key: list[str], most: int) ->
     """
     table = _find_table(pipeline, name)
     with pipeline.open_source() as connection:
-        source = read_source_row(connection, table, key)
+        source = read_source_row(connection, table, key, pipeline.settings.source.mask_key)
     tracing = _Tracing(pipeline, table, source, most)
     return RowTrace(name, [tracing.in_source(), *tracing.elsewhere()])
 

@@ -43,7 +43,7 @@ class CaptureCheck:
 
     def _check_source(self) -> None:
         check_source(self._pipeline, self._connection)
-        publication.check_whole(self._connection, self._pipeline.settings.source.publication)
+        publication.check_whole(self._connection, self._pipeline.settings.source)
 
     def _passes(self, check: Callable[[patience.Patience, Connection], Health]) -> bool:
         """Does the connector run, as far as Kafka Connect tells? Raises an error that waiting does not repair."""

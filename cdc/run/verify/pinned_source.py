@@ -172,7 +172,8 @@ def pin_source(
         lsn = snapshot.bookmark.lsn
         # an END above the LSN shows that everything up to it has come; on an idle source this makes one
         heartbeat.write_heartbeat(connection, src, pipeline.name, f"verify {format_lsn(lsn)}")
-        snapshot_source = SnapshotSource(source.conninfo(src, connection.info.server_version), keeper.snapshot)
+        conninfo = source.conninfo(src, connection.info.server_version)
+        snapshot_source = SnapshotSource(conninfo, keeper.snapshot, src.mask_key)
         log = held.enter_context(pipeline.open_log())
         since = EndsAbove(log, transaction_topic(pipeline.settings.log.prefix), lsn, log_start)
         yield PinnedSource(pipeline.spark, snapshot_source, keeper, lsn, since, max_keys, held)

@@ -155,7 +155,7 @@ def test_locked_table_is_told_with_its_holder_and_holds_up_nobody(
         assert not catalog.examine(asking, names).refusals
         before = files(asking, names)
         with pytest.raises(UnreachableError, match=f"cannot be changed: public.t: it is locked by session {pid} →"):
-            publication.publish(asking, "p", names[:1])
+            publication.publish(asking, source.model_copy(update={"publication": "p"}), names[:1])
         told: list[str] = []
 
         def hear(found: UnreachableError) -> None:

@@ -47,6 +47,23 @@ PROBLEMS = [
         "column_types: {public.other: {total: text}}",
         "source.column_types.public.other: is none of source.tables",
     ),
+    (
+        "port: 5432",
+        "mask: {public.orders: {note: star}}",
+        'source.mask.public.orders.note: "star" is not drop, null, hash, last4, or word:TEXT',
+    ),
+    ("port: 5432", "mask: {public.orders: {note: hash}}", "source.mask.public.orders.note: needs source.mask_secret"),
+    (
+        "port: 5432",
+        "mask: {'public.o*': {note: null}}",
+        "source.mask.public.o*: is a pattern: name each table, so that none of its columns is missed",
+    ),
+    (
+        "port: 5432",
+        "where: {public.orders: 'id IN (SELECT 1)'}",
+        "source.where.public.orders: has more than the row's own columns in it; Postgres takes no subqueries or"
+        " aggregates here",
+    ),
     ("port: 5432", "portt: 5432", "cdc.yaml:6: source.portt: unknown key, did you mean 'port'?"),
     ("port: 5432", "zzzz: 5432", "cdc.yaml:6: source.zzzz: unknown key"),
     ("log:\n", "lag: {}\nlog:\n", "cdc.yaml:13: lag: unknown key, did you mean 'log'?"),

@@ -42,7 +42,7 @@ def find_missing_ownership(parts: AskedParts) -> Iterator[Fault]:
     own = [] if row is not None else list_own_tables(parts)
     if lacking and (foreign or not may) and not parts.source.role["rolsuper"]:
         make = publication.make_create_sql if row is None else publication.make_add_sql
-        statement = make(name, [*lacking, *own]).as_string()
+        statement = make(name, [*lacking, *own], parts.source.publication.parts).as_string()
         what = f"this role may not change publication {name}"
         # made by another, it is this pipeline's only if the registration says so
         before, behind = (make_own_schema(parts.settings), [register(parts.settings)]) if row is None else ([], [])
@@ -62,15 +62,15 @@ def find_left_out(parts: AskedParts) -> Iterator[Fault]:
 
 
 @check(
-    "publication.whole_tables", Severity.ERROR, "the copy has whole tables, and a partial stream would diverge from it"
+    "publication.whole_tables",
+    Severity.ERROR,
+    "the copy has what cdc.yaml says, and another stream would diverge from it",
 )
 def find_partial(parts: AskedParts) -> Iterator[Fault]:
-    """It has no row filters and no lists of columns."""
-    name = parts.settings.source.publication
+    """It has the row filters and lists of columns that `source.where` and `source.mask` ask for, and no others."""
     if partial := parts.source.publication.partial:
-        statements = publication.make_whole_sql(name, partial)
-        what = f"publication {name} has row filters or column lists: {', '.join(map(str, partial))}"
-        yield Fault(name, what, "; ".join(statements), tuple(map(JointStatement, statements)))
+        statements = tuple(map(JointStatement, partial.statements))
+        yield Fault(parts.settings.source.publication, partial.what, "; ".join(partial.statements), statements)
 
 
 @check("publication.covers", Severity.ERROR, "a table that is not in it is not captured", at_bootstrap=False)

@@ -1,15 +1,18 @@
 """What the source says of itself: read once, in one session, for all checks about server, role and capture."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
 from psycopg import Connection
 
+from cdc.connect.settings import SourceSettings
 from cdc.connect.source import publication, registration
 from cdc.connect.source.connection import read_clock
+from cdc.connect.source.publication import WrongParts
+from cdc.connect.source.published_parts import Parts, find_parts
 from cdc.connect.source.registration import Registration
 from cdc.core.errors import CdcError, PreconditionError
 from cdc.core.table import TableName
@@ -18,6 +21,7 @@ from cdc.run.doctor.asking import SilentPartError
 from cdc.run.doctor.facts.access import Access, SourceRoute, try_replication
 from cdc.run.doctor.facts.triggers import TriggerFacts, read_triggers
 from cdc.run.pipeline import Pipeline
+from cdc.run.tables.schema_check import find_changed_choices
 
 OLDEST_VERSION: Final = 150_000
 """The first that has row filters and lists of columns, which a publication of ours must not have."""
@@ -88,11 +92,15 @@ class ServerFacts:
 
 @dataclass(frozen=True, slots=True)
 class PublicationFacts:
-    """Of our publication: its row, None if it is not there; its tables; those with a filter or a list of columns."""
+    """Of our publication: its row, None if it is not there; its tables; what is wrong with their rows and columns.
+
+    `parts`: what the settings let it send of tables of which it does not send all.
+    """
 
     row: Row | None = None
     tables: frozenset[TableName] = frozenset()
-    partial: Sequence[TableName] = ()
+    partial: WrongParts | None = None
+    parts: Parts = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +146,7 @@ def read_source(pipeline: Pipeline, access: Access) -> SourceFacts:
             int(read_value(connection, _OF_STANDBYS)),
             _read_rows(connection, _PREPARED),
             _read_rows(connection, _OLD),
-            _read_publication(connection, source.publication),
+            _read_publication(connection, source, {*find_changed_choices(pipeline)}),
             read_triggers(connection, source),
             registered,
             schema_error,
@@ -194,9 +202,11 @@ def _read_registration(connection: Connection, pipeline: Pipeline) -> tuple[Regi
         return None, error
 
 
-def _read_publication(connection: Connection, name: str) -> PublicationFacts:
+def _read_publication(connection: Connection, source: SourceSettings, anew: Set[TableName]) -> PublicationFacts:
+    name = source.publication
     rows = _read_rows(connection, _PUBLICATION, name)
+    parts = find_parts(connection, source)
     if not rows:
-        return PublicationFacts()
+        return PublicationFacts(parts=parts)
     tables = publication.read_publication(connection, name) or set()
-    return PublicationFacts(rows[0], frozenset(tables), publication.find_partial(connection, name))
+    return PublicationFacts(rows[0], frozenset(tables), publication.find_partial(connection, source, anew), parts)

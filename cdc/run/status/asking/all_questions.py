@@ -264,7 +264,8 @@ class Questions:
             return RowCounts(dict.fromkeys(map(str, self._tables())))
         checks = self.checks.answer.value
         unreadable = [f.name for f in checks.findings if f.key.startswith("table.unreadable:")] if checks else []
-        return count_rows(self._slow, self._tables(), exact=self._exact, unreadable=unreadable)
+        wheres = self._pipeline.settings.source.choices.wheres
+        return count_rows(self._slow, self._tables(), wheres, exact=self._exact, unreadable=unreadable)
 
     def _count_fed(self, name: str, fed: FedQuestions) -> RowCounts:
         look = self.tables.answer.value

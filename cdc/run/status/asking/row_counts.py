@@ -38,8 +38,10 @@ WITH RECURSIVE tree(oid) AS (
 SELECT coalesce(sum(pg_relation_size(oid)), 0)::bigint FROM tree"""
 
 
-def count_source_rows(connection: Connection, table: TableName, *, exact: bool) -> int | None:
+def count_source_rows(connection: Connection, table: TableName, *, exact: bool, where: str = "") -> int | None:
     """The table's rows, counted or estimated; None when the table does not exist, or has no estimate and is large.
+
+    `where`: the condition of those that are followed, of which there is no estimate.
 
     Raises UnreachableError when somebody has locked it for LOCK_SECONDS, CdcError when Postgres refuses to count it.
     `connection` is in autocommit.
@@ -47,7 +49,7 @@ def count_source_rows(connection: Connection, table: TableName, *, exact: bool) 
     try:
         with connection.transaction():
             connection.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
-            return _count(connection, table, exact=exact)
+            return _count(connection, table, exact=exact, where=where)
     except psycopg.errors.LockNotAvailable:
         raise locked_error(f"rows of {table} are not counted", find_holders(connection, [table])) from None
     except psycopg.Error as error:
@@ -56,7 +58,7 @@ def count_source_rows(connection: Connection, table: TableName, *, exact: bool) 
         raise to_cdc_error(f"rows of {table} are not counted", error.sqlstate, error) from error
 
 
-def _count(connection: Connection, table: TableName, *, exact: bool) -> int | None:
+def _count(connection: Connection, table: TableName, *, exact: bool, where: str) -> int | None:
     name = sql.Identifier(table.schema, table.table)
     asked = name.as_string(connection)
     estimate = connection.execute(_ESTIMATE, (asked,)).fetchone()
@@ -64,12 +66,13 @@ def _count(connection: Connection, table: TableName, *, exact: bool) -> int | No
         return None
     rows, is_partitioned = estimate
     if rows is not None and rows > EXACT_BELOW and not exact:
-        return int(rows)
+        return None if where else int(rows)
     if rows is None and not exact and read_value(connection, _BYTES, asked) > EXACT_BELOW_BYTES:
         return None
     # of a partitioned table all rows; of another one, not those of tables that inherit from it
     counting = sql.SQL("SELECT count(*) FROM {}" if is_partitioned else "SELECT count(*) FROM ONLY {}")
-    return int(read_value(connection, counting.format(name)))
+    followed = sql.SQL(" WHERE (" + where + "\n)") if where else sql.SQL("")
+    return int(read_value(connection, counting.format(name) + followed))
 
 
 def count_lake_rows(pipeline: Pipeline, table: TableName, cut: Cut | None) -> int | None:

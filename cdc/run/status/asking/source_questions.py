@@ -1,6 +1,6 @@
 """What is asked of the source: its end and slot each time, its tables and the capture's continuity now and then."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TypeVar
@@ -81,7 +81,7 @@ def _check_tables(connection: Connection, pipeline: Pipeline, tables: Sequence[T
     children = problems.describe_children(pipeline, connection, tables)
     found += [Trouble(f"table.children:{number}", Level.KNOW, error) for number, error in enumerate(children)]
     try:
-        publication.check_whole(connection, pipeline.settings.source.publication)
+        publication.check_whole(connection, pipeline.settings.source)
     except CdcError as error:
         found.append(Trouble("capture.publication", Level.NOW, error, "The publication leaves changes out"))
     return SourceChecks(tuple(map(str, describe_unsent_columns(shapes))), found)
@@ -105,9 +105,17 @@ def _check_history(connection: Connection, pipeline: Pipeline, position: Positio
 
 
 def count_rows(
-    session: KeptSession, tables: Sequence[TableName], *, exact: bool, unreadable: Collection[str]
+    session: KeptSession,
+    tables: Sequence[TableName],
+    wheres: Mapping[TableName, str],
+    *,
+    exact: bool,
+    unreadable: Collection[str],
 ) -> RowCounts:
-    """Count the tables' rows, each by itself: one that is locked or refused is a finding, and has no number."""
+    """Count the tables' rows, each by itself: one that is locked or refused is a finding, and has no number.
+
+    `wheres`: the conditions of those that are followed (`source.where`).
+    """
     rows, found = dict[str, int | None](), list[Trouble]()
     for table in tables:
         name = str(table)
@@ -115,7 +123,8 @@ def count_rows(
         if name in unreadable:
             continue
         try:
-            rows[name] = session.ask(partial(count_source_rows, table=table, exact=exact))
+            where = wheres.get(table, "")
+            rows[name] = session.ask(partial(count_source_rows, table=table, exact=exact, where=where))
         except CdcError as error:
             found.append(Trouble(f"table.uncounted:{name}", Level.KNOW, error))
     with suppress(CdcError):

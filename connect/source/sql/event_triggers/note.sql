@@ -16,7 +16,7 @@ SELECT now.schema, now."table", now.relation, (now.shape || CASE
            ELSE '{{}}' END)::text,
        CASE WHEN {moved} THEN {current} ELSE coalesce(s.rewritten_by, 0) END
   FROM (SELECT found.schema, found."table", found.relation, found.shape || jsonb_build_object('publications', (
-               SELECT coalesce(jsonb_agg(sent.pubname ORDER BY sent.pubname), '[]')
+               SELECT coalesce(jsonb_agg(sent.label ORDER BY sent.label), '[]')
                  FROM sent WHERE sent.relid = found.relation::oid)) AS shape
           FROM ({shapes} WHERE (n.nspname <> {own} OR c.relname = {beats})
                 AND c.relpersistence <> 't' AND c.relkind IN ('r', 'p') AND (
