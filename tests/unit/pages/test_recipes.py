@@ -81,7 +81,7 @@ def read_recipe(recipe: str, folder: Path) -> PipelineSettings:
 
 
 def test_there_are_tables_and_recipes() -> None:
-    assert len(TABLES) == 8
+    assert len(TABLES) == 7
     assert len([name for name in RECIPES if name.startswith("docs/RECIPES.md")]) == 10
 
 
