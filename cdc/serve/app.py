@@ -1,7 +1,6 @@
 """The web application: its routes, over what the watch has published."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
 from starlette.applications import Starlette
@@ -12,12 +11,11 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from cdc.serve.bundle import STATIC, bundle_script, bundle_style
 from cdc.serve.guard import Door, Guard, refuse
 from cdc.serve.page import Page
 from cdc.serve.publisher import Publisher, format_now
 from cdc.serve.streams import MOST_STREAMS, stream_events
-
-STATIC = Path(__file__).parent / "static"
 
 
 class Files(StaticFiles):
@@ -84,6 +82,7 @@ def build_app(site: Site, *more: BaseRoute) -> Starlette:
         Route("/events", site.send_events),
         Route("/session", site.open_session, methods=["POST"]),
         *more,
+        *(file.route() for file in (bundle_script(), bundle_style())),
         Mount("/static", Files(directory=STATIC)),
     ]
     return Starlette(

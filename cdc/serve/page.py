@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from importlib.resources import files
 from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader
+from markupsafe import Markup, escape
 
 from cdc.serve import words
+from cdc.serve.bundle import bundle_script, bundle_style
 from cdc.serve.publisher import Published
 
 STATES: Final = {
@@ -58,8 +59,9 @@ class Page:
         environment = Environment(
             loader=PackageLoader("cdc.serve"), autoescape=True, trim_blocks=True, lstrip_blocks=True
         )
-        environment.globals |= {"STATES": STATES, "HOPS": HOPS, "LEVELS": LEVELS, "modules": list_modules()}
-        environment.filters |= {"span": words.format_span}
+        environment.globals |= {"STATES": STATES, "HOPS": HOPS, "LEVELS": LEVELS}
+        environment.globals |= {"script": bundle_script().name, "style": bundle_style().name}
+        environment.filters |= {"span": words.format_span, "with_code": mark_code}
         self._page, self._door = environment.get_template("page.html"), environment.get_template("door.html")
 
     def render(self, published: Published | None, now: datetime, *, may_act: bool) -> str:
@@ -90,6 +92,14 @@ class Page:
         return self._door.render(name=self._name)
 
 
+def mark_code(text: str) -> Markup:
+    """A text in which backticks stand around what is typed."""
+    pieces = [
+        Markup("<code>{}</code>").format(piece) if n % 2 else escape(piece) for n, piece in enumerate(text.split("`"))
+    ]
+    return Markup("").join(pieces)
+
+
 def find_slowest(document: Mapping[str, Any]) -> float | None:
     """The seconds after which every view shows a commit; None where that is not known."""
     known = [view["shows_seconds"] for view in document.get("views", {}).values() if "shows_seconds" in view]
@@ -98,10 +108,3 @@ def find_slowest(document: Mapping[str, Any]) -> float | None:
 
 def by_order(values: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
     return sorted((values or {}).items(), key=lambda item: item[1].get("order", 0))
-
-
-def list_modules() -> list[str]:
-    """The script's files, which a browser may fetch before it has read the one that names them."""
-    root = files("cdc.serve") / "static" / "page"
-    own = [each.name for each in root.iterdir() if each.name.endswith(".js") and each.name != "door.js"]
-    return sorted([*own, *(f"parts/{each.name}" for each in (root / "parts").iterdir())])

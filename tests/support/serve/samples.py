@@ -170,6 +170,46 @@ def still() -> Json:
     return found
 
 
+def _stop_capture(state: str, line: str, title: str, problem: Json) -> Json:
+    """The capture is the cause, and what stands behind it waits."""
+    found, since = still(), at(1475)
+    found["verdict"] = {"level": "now", "title": title, "since": since}
+    found["parts"]["capture"] |= {"state": state, "word": state, "line": line}
+    own = {"order": 1, "level": "now", "object": {"kind": "part", "name": "capture"}, "what": title, "since": since}
+    found["problems"] = {f"part.{state}:capture": own | problem | {"language": "sh"}}
+    return found
+
+
+def paused() -> Json:
+    """Somebody has paused the capture; and one follower, by our verb."""
+    remedy = {"remedy": "`cdc resume capture` lets it go on", "command": "cdc resume capture", "verb": "resume"}
+    found = _stop_capture("paused", "by somebody in Kafka Connect", "The capture is paused", remedy)
+    found["followers"]["search"] |= {"state": "paused", "word": "paused", "why": "search is paused since 02:50:00 UTC"}
+    del found["followers"]["search"]["trend"]
+    return found
+
+
+def failed() -> Json:
+    """The connector has failed; a follower's stream does not go on."""
+    why = "the server certificate has expired"
+    remedy = {"why": f"connector cdc-shop failed: {why}", "remedy": "mend the cause", "command": "cdc bootstrap"}
+    found = _stop_capture("failed", why, "The capture failed", remedy)
+    stops = {"state": "failed", "word": "does not go on", "why": "the disk is full", "since": at(600)}
+    found["followers"]["latest"] |= stops
+    del found["followers"]["latest"]["trend"]
+    return found
+
+
+def behind() -> Json:
+    """A follower falls behind while all else is current."""
+    found = healthy()
+    found["verdict"] = {"level": "today", "title": "search is behind by 48 min"}
+    late = {"state": "behind", "word": "behind", "behind_seconds": 2890, "changes_waiting": 7121}
+    found["followers"]["search"] |= late | {"trend": "falling behind", "since": at(2890)}
+    found["followers"]["search"] |= {"arrives_per_second": 96, "applies_per_second": 40}
+    return found
+
+
 def silent() -> Json:
     """A part does not answer: its numbers are the last known ones."""
     found, since = healthy(), at(388)
@@ -209,5 +249,5 @@ def new() -> Json:
 
 
 SAMPLES: dict[str, Callable[[], Json]] = {
-    each.__name__: each for each in (incident, healthy, two_tables, many, still, silent, new)
+    each.__name__: each for each in (incident, healthy, two_tables, many, still, paused, failed, behind, silent, new)
 }

@@ -71,6 +71,30 @@ SAID = {
         ],
         "#followers": ["as of 02:48 waits for the log"],
     },
+    "paused": {
+        VERDICT: ["The capture is paused"],
+        PROBLEMS: ["cdc resume capture lets it go on", "cdc resume capture"],
+        PATH: [
+            "the cause cdc-shop paused by somebody in Kafka Connect",
+            "waits for capture",
+            "search OpenSearch index paused",
+        ],
+        "#followers": ["paused"],
+    },
+    "failed": {
+        VERDICT: ["The capture failed"],
+        PROBLEMS: ["connector cdc-shop failed: the server certificate has expired", "cdc bootstrap"],
+        PATH: [
+            "the cause cdc-shop failed the server certificate has expired",
+            "latest compacted topics does not go on",
+        ],
+        "#followers": ["does not go on"],
+    },
+    "behind": {
+        VERDICT: ["search is behind by 48 min"],
+        PATH: ["search OpenSearch index 48 min behind falling behind"],
+        "#followers": ["7,121 changes", "96 → 40 changes a second"],
+    },
     "silent": {
         VERDICT: ["OpenSearch does not answer since 03:06:12"],
         PATH: ["search OpenSearch index does not answer since 03:06"],
@@ -182,7 +206,8 @@ def test_patches_change_what_they_name_and_keep_what_is_open(site: LiveSite, bro
     site.publish(document)
     browser.wait("document.querySelectorAll('.problem').length === 4", "the problem is gone")
     assert "catching up" not in browser.text("#followers")
-    browser.run("import('/static/page/state.js').then(({ page }) => { window.page = page; })")
+    script = "document.querySelector('script[type=module]').src"
+    browser.run(f"import({script}).then(({{ modules }}) => {{ window.page = modules['state.js'].page; }})")
     browser.wait("window.page?.doc.series.slot_bytes.at(-1) === 7", "the charts have the new point")
     assert browser.run("window.page.doc.series.slot_bytes.length") == 360
     assert browser.run("document.querySelectorAll('.problem')[1].open")

@@ -56,3 +56,6 @@ export function spark(points) {
   const line = known.map((v, i) => `${i ? 'L' : 'M'}${(i * step).toFixed(1)} ${(19 - v / top * 17).toFixed(1)}`).join('');
   return html`<svg class="spark" viewBox="0 0 100 20" preserveAspectRatio="none" aria-hidden="true"><path class="area" d="${line}L100 20L0 20Z"/><path d="${line}"/></svg>`;
 }
+
+/** A text in which backticks stand around what is typed. */
+export const withCode = (text) => text.split('`').map((part, i) => i % 2 ? html`<code>${part}</code>` : part);

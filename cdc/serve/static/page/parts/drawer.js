@@ -1,6 +1,6 @@
 /** One object, linked by #kind/name: its state, problem and remedy, facts, lately, verbs. */
 
-import { $, block, command, facts, html, icon, put, spark } from '../html.js';
+import { $, block, command, facts, html, icon, put, spark, withCode } from '../html.js';
 import { choices, page } from '../state.js';
 import { badge, TABLE_WORDS, when } from '../states.js';
 import { bytes, clock, count, fill, plural, span } from '../words.js';
@@ -14,7 +14,7 @@ const unless = (value, text) => value == null ? null : text(value);
 
 function problemBox(name) {
   const p = Object.values(page.doc.problems).find(({ object }) => object?.name === name);
-  return p ? html`<div class="note-box s-${p.level}"><b>${fill(p.what, p)}${p.since ? `, since ${clock(p.since)}` : ''}</b><span>${fill(p.why, p)} ${fill(p.hurts, p)}</span><span>${fill(p.remedy, p)}</span>${remedyOf(p)}</div>` : '';
+  return p ? html`<div class="note-box s-${p.level}"><b>${fill(p.what, p)}${p.since ? `, since ${clock(p.since)}` : ''}</b><span>${withCode(fill(p.why, p))} ${fill(p.hurts, p)}</span><span>${withCode(fill(p.remedy, p))}</span>${remedyOf(p)}</div>` : '';
 }
 /** An event of a part says its name as a word of its own. */
 function lately(name) {

@@ -1,6 +1,6 @@
 /** Questions 1 to 3: is this page true, is something wrong, what needs me. */
 
-import { $, attribute, command, html, icon, put } from '../html.js';
+import { $, attribute, command, html, icon, put, withCode } from '../html.js';
 import { byOrder, page } from '../state.js';
 import { isOld, levelOf } from '../states.js';
 import { clock, DAY, day, fill, seconds, secondsLeft, span, zone } from '../words.js';
@@ -75,7 +75,7 @@ function problem([id, p], i) {
   const [shape, word] = levelOf(p.level);
   return html`<details class="problem ${p.level}" data-key="${id}"${attribute('open', i === 0 && p.level === 'now' ? '' : null)}>
     <summary><span class="s-${p.level}">${icon(shape)}</span><span><span class="what"><span class="sr">${word}: </span>${fill(p.what, p)}</span><span class="hurts">${fill(p.hurts, p)}</span></span><span class="when">${timeOf(p)}</span>${icon('more', 'turn')}</summary>
-    <div class="body"><div><p class="why">${fill(p.why, p)}</p><p>${fill(p.remedy, p)}</p><div class="acts">${p.verb ? actButton(p.verb, p.object.name) : ''}${showButton(p.object)}</div></div>${p.file || p.command ? html`<div>${remedyOf(p)}</div>` : ''}</div></details>`;
+    <div class="body"><div><p class="why">${withCode(fill(p.why, p))}</p><p>${withCode(fill(p.remedy, p))}</p><div class="acts">${p.verb ? actButton(p.verb, p.object.name) : ''}${showButton(p.object)}</div></div>${p.file || p.command ? html`<div>${remedyOf(p)}</div>` : ''}</div></details>`;
 }
 const step = (s) => html`<li><span class="s-${s.done ? 'ok' : 'quiet'}">${icon(s.done ? 'ok' : 'new')}</span><span>${s.text}${s.done ? html` <span class="dim">done</span>` : ''}</span>${command(s.command)}</li>`;
 export function paintProblems() {
