@@ -47,7 +47,7 @@ class IndexWriter:
             self.refusals.forget(client, table.name)
         if refused:
             self._refuse(client, table, target.version, refused, is_new=True)
-        if before and not shape.is_default:
+        if before and before.shape != shape.name:
             self._verify(client, index, table, copy, len(refused))
         # last: without the note, a half filled index counts as not loaded
         note = IndexNote(self.indexes.owner, table, bookmark, shape.name)
@@ -87,7 +87,8 @@ class IndexWriter:
             else:
                 parts = (p for each in changes for p in operations(each, table, version, shape))
                 refused = write.send(client, (made_before(before, part) for part in parts), target)
-            self.refusals.forget_written(client, table, changes, refused)
+            if not shape.is_default:
+                self.refusals.forget_written(client, table, changes, refused)
         except (CopyLostError, NotFoundError) as gone:
             raise self.missing_copy(table.name) from gone
         if refused:

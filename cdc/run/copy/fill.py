@@ -132,6 +132,7 @@ class TableFiller:
             )
         if tables:
             self.report_stops(cut)
+            self.say_remarks()
 
 
 def find_missing_tables(follower: FedFollower, feed: LakeFeed) -> list[TableName]:
