@@ -8,6 +8,7 @@ from psycopg import sql
 from cdc.config.settings import PipelineSettings
 from cdc.connect.source import publication, registration, schema_history
 from cdc.connect.source.heartbeat import heartbeat_table
+from cdc.connect.source.published_parts import Parts, PublishedPart
 from cdc.connect.source.registration import Registration
 from cdc.core.table import TableName
 from cdc.run.doctor.fixes import JointStatement, quote
@@ -60,10 +61,11 @@ def _list_statements(
     rights = "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {} TO {}"
     yield quote(rights, source.heartbeat_schema, source.user)
     own = [heartbeat_table(source).name, schema_history.history_table(source).name]
-    create = publication.make_create_sql(name, [*tables, *own]).as_string()
+    parts = {table: PublishedPart((), where) for table, where in source.choices.wheres.items()}
+    create = publication.make_create_sql(name, [*tables, *own], parts).as_string()
     yield _unless_published(name, create)
     for table in (*tables, *own):
-        yield _unless_covered(name, table)
+        yield _unless_covered(name, table, parts)
 
 
 def make_own_schema(settings: PipelineSettings) -> list[JointStatement]:
@@ -85,11 +87,11 @@ def _unless_published(name: str, create: str) -> str:
     return sql.SQL(template).format(sql.Literal(name), sql.SQL(create)).as_string()
 
 
-def _unless_covered(name: str, table: TableName) -> str:
+def _unless_covered(name: str, table: TableName, parts: Parts) -> str:
     template = (
         "DO $cdc$ BEGIN IF NOT EXISTS (SELECT FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid"
         " WHERE p.pubname = {} AND r.prrelid = {}::regclass) THEN {}; END IF; END $cdc$"
     )
     named = sql.Identifier(table.schema, table.table).as_string()
-    add = publication.make_add_sql(name, [table])
+    add = publication.make_add_sql(name, [table], parts)
     return sql.SQL(template).format(sql.Literal(name), sql.Literal(named), add).as_string()

@@ -12,7 +12,7 @@ from cdc.connect.source import catalog, rights
 from cdc.connect.source.catalog import ExaminedTables, TablesRefusedError
 from cdc.connect.source.column_types import is_sent_whole
 from cdc.connect.source.published_parts import check_conditions
-from cdc.connect.source.relation import Shape
+from cdc.connect.source.relation import Shape, read_shapes
 from cdc.core.errors import PreconditionError
 from cdc.core.selection import BUT, Selection
 from cdc.core.table import Table, TableName
@@ -72,6 +72,7 @@ def examine_tables(
         _find_without_history(pipeline, tables, {table.name for table in copied}),
         find_taken_names(pipeline, names, {table.name for table in copied}),
         _find_unmasked(pipeline, there),
+        _find_unnamed(connection, pipeline, [name for name in there if name not in {table.name for table in copied}]),
         check_conditions(connection, pipeline.settings.source, [table.name for table in tables]),
     ]
     return ExaminedTables(tables, _collect_refusals(names, own, further), there)
@@ -153,6 +154,17 @@ def _find_unmaskable(tables: Iterable[Table]) -> Refusals:
     return {
         table.name: PreconditionError(f"{table.name}: {lacking}", PLUGIN_REMEDY) for table in tables if table.is_masked
     }
+
+
+def _find_unnamed(connection: Connection, pipeline: Pipeline, new: Iterable[TableName]) -> Refusals:
+    """Refuse new tables that only a pattern names, while one with masks or a filter is gone: one may be the other."""
+    choices = pipeline.settings.source.choices
+    parted = [*{**choices.masks, **choices.wheres}]
+    gone = {*parted} - read_shapes(connection, parted).keys() if parted else {*()}
+    what = f"source.mask or source.where names {', '.join(map(str, sorted(gone)))}, which is gone, and may be this one"
+    remedy = "give this one its masks and its filter, and take that one out"
+    unnamed = [name for name in new if name not in pipeline.settings.selection.names] if gone else []
+    return {name: PreconditionError(f"{name}: {what}", remedy) for name in unnamed}
 
 
 def _find_unmasked(pipeline: Pipeline, shapes: Mapping[TableName, Shape]) -> Refusals:

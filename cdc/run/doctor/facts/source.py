@@ -146,7 +146,7 @@ def read_source(pipeline: Pipeline, access: Access) -> SourceFacts:
             int(read_value(connection, _OF_STANDBYS)),
             _read_rows(connection, _PREPARED),
             _read_rows(connection, _OLD),
-            _read_publication(connection, source, {*find_changed_choices(pipeline)}),
+            _read_publication(connection, source, _list_changed(pipeline)),
             read_triggers(connection, source),
             registered,
             schema_error,
@@ -200,6 +200,14 @@ def _read_registration(connection: Connection, pipeline: Pipeline) -> tuple[Regi
         return registration.read_registration(connection, source, pipeline.name), None
     except PreconditionError as error:
         return None, error
+
+
+def _list_changed(pipeline: Pipeline) -> Set[TableName]:
+    """Tables that a bootstrap publishes anew; none where the lake does not answer, which another check tells."""
+    try:
+        return find_changed_choices(pipeline).keys()
+    except CdcError:
+        return frozenset()
 
 
 def _read_publication(connection: Connection, source: SourceSettings, anew: Set[TableName]) -> PublicationFacts:
