@@ -23,7 +23,7 @@ from cdc.cli import (
     wait,
 )
 from cdc.cli import services as parts
-from cdc.cli.everyday import control, errors, logs, plan, tables, teardown, trace
+from cdc.cli.everyday import control, erase, errors, logs, plan, tables, teardown, trace
 from cdc.demo import verbs as demo_verbs
 from cdc.lab import verbs as lab_verbs
 
@@ -41,6 +41,7 @@ VERBS: tuple[app.Register, ...] = (
     control.register,
     teardown.register,
     trace.register,
+    erase.register,
     logs.register,
     views.register,
     wait.register,

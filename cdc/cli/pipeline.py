@@ -198,7 +198,8 @@ def _verify_chains(invocation: Invocation, *, json: bool) -> None:
 def _describe_chain(verdict: "ChainVerdict") -> str:
     if verdict.unreadable:
         return "cannot be read"
-    return "whole" if verdict.broken is None else f"broken at {verdict.broken}"
+    whole = f"whole but for {verdict.erased} erased rows" if verdict.erased else "whole"
+    return whole if verdict.broken is None else f"broken at {verdict.broken}"
 
 
 def show_report(report: "Report") -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from cdc.config.erase_settings import EraseSettings
 from cdc.config.history_findings import find_wrong_histories
 from cdc.config.index_findings import find_foreign_indexes
 from cdc.config.metrics_settings import MetricsSettings
@@ -71,6 +72,7 @@ class PipelineSettings(Settings):
     spark: SparkSettings = SparkSettings()
     follow: FollowSettings = FollowSettings()
     metrics: MetricsSettings = MetricsSettings()
+    erase: EraseSettings = EraseSettings()
 
     @property
     def digest(self) -> str:

@@ -35,7 +35,7 @@ class LakeFiles:
 
 def find_files(lake: Lake) -> LakeFiles:
     """List all files below the lake's path. Raises CdcError when its store does not answer."""
-    sizes = dict(_list(lake))
+    sizes = dict(list_files(lake))
     kinds = {folder: _is_ours(lake, folder) for folder in _find_tables(sizes)}
     folders = [METADATA, *(folder for folder, is_kept in kinds.items() if is_kept is not None)]
     own = {key: size for key, size in sizes.items() if key.startswith(tuple(f"{folder}/" for folder in folders))}
@@ -80,8 +80,8 @@ def _is_ours(lake: Lake, folder: str) -> bool | None:
     return is_history(log.snapshot)
 
 
-def _list(lake: Lake) -> Iterator[tuple[str, int]]:
-    """Each file below the lake's path, relative to it, with its bytes."""
+def list_files(lake: Lake) -> Iterator[tuple[str, int]]:
+    """Each file below the lake's path, relative to it, with its bytes, whoever's it is."""
     if lake.access is None:
         if Path(lake.path).exists():
             for chunk in obstore.list(LocalStore(lake.path)):

@@ -25,7 +25,7 @@ _WORDS = {Op.CREATE: "inserted", Op.UPDATE: "updated", Op.DELETE: "deleted", Op.
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class FoundChange:
     """A change of the row: where its message lies, its transaction, and the row as far as it was sent."""
 
     partition: int
@@ -39,7 +39,7 @@ def find_in_log(pipeline: Pipeline, table: Table, key: pa.RecordBatch, most: int
     """The newest change of the row among the newest `most` messages of each partition of its topic."""
     topic, prefix = change_topic(pipeline.settings.log.prefix, table.name), pipeline.settings.log.prefix
     with pipeline.open_log() as reader:
-        found = list(_find_changes(pipeline, reader, topic, table, key, most))
+        found = list(find_changes(pipeline, reader, topic, table, key, most))
         if not found:
             note = f"no change of it among the newest {format_count(most, 'message')} of each partition"
             return PlaceSighting("log", None, note=note)
@@ -52,9 +52,10 @@ def find_in_log(pipeline: Pipeline, table: Table, key: pa.RecordBatch, most: int
     return PlaceSighting("log", newest.row is not None, end.lsn, end.committed_ms, where, newest.row)
 
 
-def _find_changes(
+def find_changes(
     pipeline: Pipeline, reader: Reader, topic: str, table: Table, key: pa.RecordBatch, most: int
-) -> Iterator[_Found]:
+) -> Iterator[FoundChange]:
+    """The changes of the row with this key among the newest `most` messages of each partition."""
     wanted = key_bits(table.key_columns, [key[name] for name in table.key])
     decoder = Decoder(table, placeholder(pipeline.name))
     for messages in _read_tail(reader, topic, most):
@@ -62,7 +63,7 @@ def _find_changes(
         same = (decoded.changes.keys.high == wanted.high[0]) & (decoded.changes.keys.low == wanted.low[0])
         for at in np.flatnonzero(same & (decoded.changes.op != Op.TRUNCATE)).tolist():
             place = int(decoded.at[at])
-            yield _Found(
+            yield FoundChange(
                 int(messages.partition[place]),
                 int(messages.offset[place]),
                 int(decoded.changes.tx_id[at]),

@@ -40,7 +40,8 @@ def read_source_row(connection: Connection, table: Table, key: list[str], secret
         )
     try:
         own = _read(connection, table, _make_key(table, key), secret)
-        found = _read(connection, table, _find_row(connection, table, key), secret)
+        followed = name_row(connection, table, key) + sql.Composed([filter_rows(table)])
+        found = _read(connection, table, followed, secret)
         committed = _read_commit_time(connection, table, key)
     except psycopg.DataError as error:
         raise ConfigurationError(
@@ -67,9 +68,9 @@ def _make_key(table: Table, key: list[str]) -> sql.Composed:
     )
 
 
-def _find_row(connection: Connection, table: Table, key: list[str]) -> sql.Composed:
-    found = sql.SQL("{} WHERE {}").format(_name_table(connection, table), _match_key(table, key))
-    return found + sql.Composed([filter_rows(table)])
+def name_row(connection: Connection, table: Table, key: list[str]) -> sql.Composed:
+    """The table and the condition of its row with this key, followed or not, as they stand behind FROM."""
+    return sql.SQL("{} WHERE {}").format(_name_table(connection, table), _match_key(table, key))
 
 
 def _match_key(table: Table, key: list[str]) -> sql.Composed:
@@ -90,5 +91,5 @@ def _read_commit_time(connection: Connection, table: Table, key: list[str]) -> i
     if not read_value(connection, _COMMITTED):
         return None
     query = sql.SQL("SELECT extract(epoch FROM pg_xact_commit_timestamp(xmin)) * 1000 FROM {}")
-    row = connection.execute(query.format(_find_row(connection, table, key))).fetchone()
+    row = connection.execute(query.format(name_row(connection, table, key))).fetchone()
     return int(row[0]) if row and row[0] is not None else None

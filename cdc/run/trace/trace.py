@@ -28,14 +28,15 @@ def trace_row(pipeline: Pipeline, name: TableName, key: list[str], most: int) ->
     What a place does not answer is its note. Raises ConfigurationError for a table that is not followed or has no key,
     and for what is no key of it; UnreachableError when the source does not answer, which alone can read the key.
     """
-    table = _find_table(pipeline, name)
+    table = find_table(pipeline, name)
     with pipeline.open_source() as connection:
         source = read_source_row(connection, table, key, pipeline.settings.source.mask_key)
     tracing = _Tracing(pipeline, table, source, most)
     return RowTrace(name, [tracing.in_source(), *tracing.elsewhere()])
 
 
-def _find_table(pipeline: Pipeline, name: TableName) -> Table:
+def find_table(pipeline: Pipeline, name: TableName) -> Table:
+    """The followed table of this name, which has a key. Raises ConfigurationError for another one."""
     followed = pipeline.lake_follower.tables.all().get(name)
     if followed is None:
         raise ConfigurationError(f"the lake does not follow {name}", "see `cdc status`")

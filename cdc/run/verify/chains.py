@@ -15,11 +15,13 @@ from cdc.columns.table_copy import FrameCopy
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.core.table import Table, TableName
 from cdc.run.pipeline import Pipeline
+from cdc.run.signatures import SigningKey, is_signed
 from cdc.run.spark.errors import translate_errors
 from cdc.sinks.lake.feed.frames import open_frame
 from cdc.sinks.lake.feed.small_tables import hold_small
 from cdc.sinks.lake.history.chain import BLOCK_ROWS, digest_block, digest_blocks, find_break
 from cdc.sinks.lake.history.epochs import Epoch, list_epochs
+from cdc.sinks.lake.history.erased import ErasedBatch, restore_digests
 from cdc.sinks.lake.history.shape import BATCH, CHAIN, SEQUENCE, history_name
 
 Batch = tuple[int, str, str]
@@ -32,6 +34,7 @@ class ChainVerdict:
     """One epoch of a history: `batches` in it, the `end` of its chain, and the first batch that is `broken`, if one is.
 
     `unreadable`: why the epoch cannot be read; empty if it can. `has_begun`: false for a history that has no epoch yet.
+    `erased`: rows that were erased, by signed tombstones (`cdc erase`).
     """
 
     history: TableName
@@ -40,13 +43,20 @@ class ChainVerdict:
     broken: int | None
     unreadable: str = ""
     has_begun: bool = True
+    erased: int = 0
 
     @property
     def is_whole(self) -> bool:
         return self.broken is None and not self.unreadable
 
     def as_json(self) -> dict[str, Any]:
-        found = {"history": str(self.history), "batches": self.batches, "end": self.end, "broken": self.broken}
+        found = {
+            "history": str(self.history),
+            "batches": self.batches,
+            "end": self.end,
+            "broken": self.broken,
+            "erased": self.erased,
+        }
         return {**found, "unreadable": self.unreadable} if self.unreadable else found
 
     def __str__(self) -> str:
@@ -83,8 +93,22 @@ def _check(pipeline: Pipeline, epoch: Epoch) -> ChainVerdict:
             raise
         # its own damage: the other histories are checked all the same
         return ChainVerdict(epoch.name, 0, "", None, error.what)
+    erased = epoch.opened.facts.erased
+    for mark in erased:
+        if not _is_own(pipeline, mark, epoch.name):
+            return ChainVerdict(epoch.name, len(batches), "", mark.batch)
+    batches = [*restore_digests(batches, erased)]
     end = batches[-1][1] if batches else after.chain
-    return ChainVerdict(epoch.name, len(batches), end, find_break(batches, after.chain, after.batch))
+    broken, rows = find_break(batches, after.chain, after.batch), sum(mark.rows for mark in erased)
+    return ChainVerdict(epoch.name, len(batches), end, broken, erased=rows)
+
+
+def _is_own(pipeline: Pipeline, mark: ErasedBatch, history: TableName) -> bool:
+    """Is a tombstone signed, by one of our keys if the settings name some?"""
+    settings = pipeline.settings.erase
+    own = {*settings.former_keys, *([SigningKey.load(settings).public] if settings.signing_key else [])}
+    is_known = mark.public in own or not own
+    return is_known and is_signed(mark.content(str(history)), mark.public, mark.signature)
 
 
 def _digest_epoch(pipeline: Pipeline, table: Table) -> Sequence[Batch]:

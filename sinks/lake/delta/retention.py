@@ -27,7 +27,7 @@ RELIST_SECONDS: Final = 3_600.0
 """How often to list a log for other writers' checkpoints."""
 MAX_CHECKPOINTS: Final = 50
 """Checkpoints per round: after a pause there may be thousands."""
-_OURS: Final = re.compile(r"\.?(part-|copy-|cdc-|deletion_vector_)")
+OURS: Final = re.compile(r"\.?(part-|copy-|cdc-|deletion_vector_)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ def delete_orphans(log: DeltaLog, retention: Retention) -> int:
     """
     horizon = retention.horizon_ms - ORPHAN_HOURS * HOUR_MS
     written = [entry for folder in ("", CHANGE_FOLDER) for entry in log.storage.list_write_times(folder).items()]
-    old = {path for path, at in written if at < horizon and _OURS.match(path.rpartition("/")[2])}
+    old = {path for path, at in written if at < horizon and OURS.match(path.rpartition("/")[2])}
     # most sweeps end here: files in the snapshot need no look into the log
     unknown = old - live_paths(log.snapshot)
     if unknown:

@@ -15,6 +15,7 @@ from cdc.core.position import Lsn, format_lsn
 from cdc.core.table import Table, TableName
 from cdc.sinks.lake.delta.snapshot import Snapshot
 from cdc.sinks.lake.history.chain import BEGINNING
+from cdc.sinks.lake.history.erased import ErasedBatch
 from cdc.sinks.lake.layout import HISTORY_PROPERTY
 
 
@@ -81,6 +82,7 @@ class HistoryFacts:
     """The facts of one epoch of a table's history.
 
     `after`: where the epoch before ended, whose numbers and chain it goes on with; from the beginning if nobody knows.
+    `erased`: the batches of which rows were erased; `reached`: where the epoch stood then, whatever rows are left.
     """
 
     of: TableName
@@ -88,6 +90,13 @@ class HistoryFacts:
     after: HistoryEnd
     shapes: tuple[TrackedShape, ...]
     gaps: tuple[Gap, ...] = ()
+    erased: tuple[ErasedBatch, ...] = ()
+    reached: HistoryEnd | None = None
+
+    @property
+    def floor(self) -> HistoryEnd:
+        """Where the epoch ends at least: numbers of erased rows come no second time."""
+        return self.reached or self.after
 
     @property
     def begins(self) -> HistoryMoment:
@@ -140,7 +149,9 @@ class HistoryFacts:
         return {
             "of": [self.of.schema, self.of.table],
             "epoch": self.epoch,
-            "after": [self.after.sequence, self.after.batch, self.after.chain, *_pair(self.after.moment)],
+            "after": _end(self.after),
+            "erased": [each.as_json() for each in self.erased],
+            "reached": _end(self.reached) if self.reached else None,
             "shapes": [[*_pair(shape.since), shape.columns, shape.key] for shape in self.shapes],
             "gaps": [[*_pair(gap.since), *_pair(gap.until)] for gap in self.gaps],
         }
@@ -152,14 +163,24 @@ def read_facts(snapshot: Snapshot) -> HistoryFacts | None:
     if text is None:
         return None
     value = json.loads(text)
-    sequence, batch, chain, *moment = value["after"]
     return HistoryFacts(
         TableName(*value["of"]),
         value["epoch"],
-        HistoryEnd(sequence, batch, chain, HistoryMoment(*moment)),
+        _read_end(value["after"]),
         tuple(_read_shapes(value["shapes"])),
         tuple(Gap(HistoryMoment(*gap[:2]), HistoryMoment(*gap[2:])) for gap in value["gaps"]),
+        tuple(map(ErasedBatch.from_json, value["erased"])),
+        _read_end(value["reached"]) if value["reached"] else None,
     )
+
+
+def _read_end(value: Any) -> HistoryEnd:
+    sequence, batch, chain, *moment = value
+    return HistoryEnd(sequence, batch, chain, HistoryMoment(*moment))
+
+
+def _end(end: HistoryEnd) -> list[int | str]:
+    return [end.sequence, end.batch, end.chain, *_pair(end.moment)]
 
 
 def _read_shapes(values: Any) -> Iterator[TrackedShape]:

@@ -48,7 +48,7 @@ class EpochMaker:
         name = epoch.table.name
         index = self._indexes / layout.folder_name(name)
         writer = TableWriter(epoch.table, self._lake.table_storage(name), epoch.log, index)
-        return KeptHistory(writer, epoch.facts, find_end(writer, epoch.facts.after))
+        return KeptHistory(writer, epoch.facts, find_end(writer, epoch.facts.floor))
 
     def begin(self, table: CopiedTable, number: int, before: Epoch | None, at: HistoryMoment) -> KeptHistory:
         """Begin an epoch at this moment; `before`: the last one, if it is there."""

@@ -1,5 +1,6 @@
 """A table's history has every committed version once, whatever batches brought it, and whatever died between."""
 
+import hashlib
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,15 +22,19 @@ from cdc.sinks.lake.apply import apply as applying
 from cdc.sinks.lake.delta.scan import Share, live_rows
 from cdc.sinks.lake.follower import DeltaFollower
 from cdc.sinks.lake.history.chain import digest_batch, find_break
+from cdc.sinks.lake.history.epochs import list_epochs
+from cdc.sinks.lake.history.erased import restore_digests
+from cdc.sinks.lake.history.erasing import erase_rows
 from cdc.sinks.lake.history.shape import ENDS, history_name, history_table
 from cdc.sinks.lake.settings import DeltaSettings
+from cdc.sinks.lake.table.writer import TableWriter
 from tests.contract.delta_harness import batch_of as columns_of
 from tests.contract.followers import SYSTEM, Crash, batch_of, end
 from tests.support.examples import examples
 from tests.support.histories import THINGS, Sent, histories
 from tests.support.lake.places import PlacedLake, in_folder
 from tests.support.lake.tables import write_copy
-from tests.support.model import Change, CommitOrder, Key, Row, Truncate, Update
+from tests.support.model import Change, CommitOrder, Delete, Key, Row, Truncate, Update
 
 BEFORE: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in range(3)}
 COPIED = 5
@@ -208,3 +214,55 @@ def test_a_truncate_of_an_empty_table_breaks_no_chain(tmp_path: Path) -> None:
         keeping.apply([(number, ranked(number, Sent((Truncate(THINGS.name, CommitOrder(0, 1)),), {})))])
     keeping.apply([put(3)])
     assert find_break(batches_of(keeping.rows(), keeping.table())) is None
+
+
+def sign(content: bytes) -> tuple[str, str]:
+    return "somebody", hashlib.sha256(content).hexdigest()
+
+
+def erase(keeping: Keeping, id: int) -> int:
+    """Erase a key from the present epoch, as another process does."""
+    [epoch] = list_epochs(keeping.lake, THINGS.name, None)
+    assert epoch.opened is not None
+    opened = epoch.opened
+    writer = TableWriter(
+        opened.table, keeping.lake.table_storage(epoch.name), opened.log, keeping.lake.indexes / "erase"
+    )
+    count = erase_rows(writer, opened.facts, ("id",), lambda rows: pc.equal(rows["id"], id), sign)
+    keeping.restart()
+    return count
+
+
+def check_chain(keeping: Keeping, number: int) -> list[tuple[int, str, str]]:
+    """The chain fits with its tombstones, and not without them. The next batch, `number`, is there for a cut."""
+    keeping.apply([put(number)])
+    [epoch] = list_epochs(keeping.lake, THINGS.name, None)
+    assert epoch.opened is not None
+    erased, rows = epoch.opened.facts.erased, batches_of(keeping.rows(), keeping.table())
+    assert all(mark.signature == sign(mark.content(str(epoch.name)))[1] for mark in erased)
+    assert find_break(rows) is not None
+    whole = list(restore_digests(rows, erased))
+    assert find_break(whole) is None
+    return whole
+
+
+def test_the_chain_goes_on_over_erased_rows_and_numbers_come_once(tmp_path: Path) -> None:
+    keeping = Keeping(in_folder(tmp_path))
+    for number in range(1, 4):
+        keeping.apply([put(number)])
+    gone = Delete(THINGS.name, CommitOrder(0, 1), (1,))
+    keeping.apply([(4, ranked(4, Sent((gone,), {})))])
+    before = keeping.rows()
+    chains = {number: chain for number, chain, _ in batches_of(before, keeping.table())}
+    # its copied row, three versions, and its end: the last batches have no row then
+    assert erase(keeping, 1) == 5
+    assert erase(keeping, 1) == 0
+    whole = check_chain(keeping, 5)
+    assert {number: chain for number, chain, _ in whole}.items() >= chains.items()
+    assert max(row["_sequence"] for row in keeping.rows()) == max(row["_sequence"] for row in before) + 1
+    # of the copy's batch another row, and the key that has come again
+    assert erase(keeping, 2) == 1
+    assert erase(keeping, 1) == 1
+    whole = check_chain(keeping, 6)
+    assert {number: chain for number, chain, _ in whole}.items() >= chains.items()
+    assert {row["id"] for row in keeping.rows()} == {0, 1}
