@@ -30,7 +30,8 @@ class Unit:
         return f"{count / self.size:,.0f}"
 
     def rate(self, count: float, seconds: float) -> str:
-        return f"{self.show(count / seconds)}/s" if count and seconds > 0 else ""
+        name = "" if self.size == 1 else f" {self.name}"
+        return f"{self.show(count / seconds)}{name}/s" if count and seconds > 0 else ""
 
 
 ROWS: Final = Unit("rows")

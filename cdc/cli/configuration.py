@@ -1,13 +1,17 @@
 """`cdc init`, `cdc config check|render|schema`, `cdc version`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cdc.cli import output
 from cdc.cli.invocation import Invocation
 from cdc.cli.options import Json
+
+if TYPE_CHECKING:
+    from cdc.config.settings import PipelineSettings
+    from cdc.run.tables.column_notices import AskedTables
 
 VERSIONS = ("cdc-toolkit", "pyspark", "delta-spark", "deltalake", "pyarrow")
 """Distributions whose versions matter most for a failure."""
@@ -32,6 +36,7 @@ def init(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
     local: Annotated[bool, typer.Option("--local", help="For the parts that `cdc up` has started here.")] = False,
+    dbname: Annotated[str | None, typer.Option("--dbname", help="The source's database.")] = None,
 ) -> None:
     """Write a commented configuration to start from."""
     from dataclasses import replace
@@ -41,7 +46,9 @@ def init(
     path = output_file or Invocation.of(context).config
     # options override the values of the local services
     values = local_values(path) if local else TemplateValues()
-    values = replace(values, name=name or values.name, tables=tuple(table or values.tables))
+    values = replace(
+        values, name=name or values.name, tables=tuple(table or values.tables), dbname=dbname or values.dbname
+    )
     write(path, values, force=force)
     output.say(f"{path} written; edit it, then run `cdc config check`")
 
@@ -49,32 +56,61 @@ def init(
 def check(context: typer.Context) -> None:
     """Read the configuration and say everything that is wrong with it.
 
-    Where the source answers, or else the lake, views are refused that would stop over these tables. Also told are
-    columns that views take otherwise than Postgres does, and columns and inheriting tables that are not sent. Indexes
-    that `indexes` of a follower describes are made in its cluster under another name, and deleted at once. Where
-    there is a lake, names that a history has in it are refused.
+    Where the source answers within seconds, tables are refused that are not there or cannot be followed. By its tables,
+    or else the lake's, views are refused that would stop. Also told are columns that views take otherwise than Postgres
+    does, and columns and inheriting tables that are not sent. Indexes that `indexes` of a follower describes are made
+    in its cluster under another name, and deleted at once. Where there is a lake, names that a history has in it are
+    refused.
     """
     invocation = Invocation.of(context)
     settings = invocation.settings
     from cdc.run.tables.column_notices import ask_tables
     from cdc.run.tables.history_places import check_places
-    from cdc.run.tables.index_check import check_indexes, has_described
+    from cdc.run.tables.index_check import check_indexes
     from cdc.run.tables.view_check import check_views
 
     with invocation.open_pipeline() as pipeline:
         check_places(pipeline)
         asked = ask_tables(pipeline)
-        if asked is None and settings.views:
-            output.say("the source does not answer, and there is no lake: the views were not checked over their tables")
-        if asked is None and has_described(settings):
-            output.say("the source does not answer, and there is no lake: indexes were not checked by their columns")
-        if asked:
-            for notice in asked.notices:
-                output.warn(str(notice))
+        for notice in asked.notices:
+            output.warn(str(notice))
+        if asked.unasked:
+            _tell_unasked(asked, settings)
+        _check_refusals(settings, asked)
+        if asked.tables:
             check_views(pipeline, asked.tables)
             check_indexes(pipeline, asked.tables, output.say)
     tables, followers = len(settings.source.tables), ", ".join(settings.followers)
     output.data(f"{invocation.config}: ok: pipeline {settings.pipeline.name}, tables: {tables}, followers: {followers}")
+
+
+def _tell_unasked(asked: "AskedTables", settings: "PipelineSettings") -> None:
+    """Say that the source was not asked; raise what it has against being asked: another look would end the same."""
+    from cdc.core.errors import UnreachableError
+    from cdc.run.tables.index_check import has_described
+
+    if not isinstance(asked.unasked, UnreachableError):
+        assert asked.unasked
+        raise asked.unasked
+    unchecked = ["its tables"]
+    if settings.views and not asked.tables:
+        unchecked.append("the views over them")
+    if has_described(settings) and not asked.tables:
+        unchecked.append("the columns of indexes")
+    output.warn(f"the source was not asked: {' and '.join(unchecked)} were not checked: {asked.unasked}")
+
+
+def _check_refusals(settings: "PipelineSettings", asked: "AskedTables") -> None:
+    from itertools import chain
+
+    from cdc.connect.source.catalog import TablesRefusedError
+
+    named = set(settings.selection.names)
+    for name, reasons in asked.refusals.items():
+        for reason in reasons if name not in named else ():
+            output.warn(f"not followed: {reason}")
+    if refused := [reasons for name, reasons in asked.refusals.items() if name in named]:
+        raise TablesRefusedError(chain.from_iterable(refused))
 
 
 def render(context: typer.Context) -> None:

@@ -69,7 +69,7 @@ class TerminalProgress:
             self.bars.update(task.id, rate=f"no {unit.name}")
 
     def _show(self, task: "Task", unit: Unit) -> None:
-        rate = f"{unit.show(task.speed)}/s" if task.speed else ""
+        rate = unit.rate(task.speed or 0, 1)
         self.bars.update(task.id, done=f"{unit.show(task.completed)} {unit.name}", rate=rate)
 
     def step(self, name: str, text: str) -> None:

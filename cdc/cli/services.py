@@ -90,7 +90,7 @@ def down(
         local.wipe(home)
         output.say(
             f"removed the data, ports, passwords and logs of the local parts in {relative_path(home.path)};"
-            " lakes, configurations and downloads stay"
+            " lakes, configurations, downloads and secrets of yours stay"
         )
 
 

@@ -1,5 +1,6 @@
 """`cdc top`: the status document in a terminal, renewed once an interval."""
 
+import re
 import sys
 import time
 from collections.abc import Collection, Sequence
@@ -53,14 +54,20 @@ def top(context: typer.Context, every: Annotated[float, EVERY] = 2.0) -> None:
 
 
 def _tell(watch: "StatusWatch") -> None:
-    last, seen = "", 0
+    last, seen = None, 0
     while True:
         if (document := watch.wait_newer(seen, 1.0)) is not None:
-            seen, line = document.seq, describe_verdict(document)
-            if line != last:
-                output.data(f"{document.at:%Y-%m-%dT%H:%M:%SZ} {line}")
+            seen, verdict = document.seq, identify_verdict(document)
+            if verdict != last:
+                output.data(f"{document.at:%Y-%m-%dT%H:%M:%SZ} {describe_verdict(document)}")
                 sys.stdout.flush()
-            last = line
+            last = verdict
+
+
+def identify_verdict(document: "Document") -> tuple[object, ...]:
+    """What makes a verdict another one: not a lag, an age or a share that is another one a moment later."""
+    title = re.sub(r"\d[\d.,]*( (s|min|h|days?|%))?( \d+ min)?", "…", document.verdict.title)
+    return document.verdict.level, title, *sorted(document.problems)
 
 
 def _show(watch: "StatusWatch") -> None:

@@ -131,7 +131,7 @@ def wipe(home: Home) -> None:
         if running := [part for part in Service if processes.find(home, part)]:
             raise RefusedError(f"{', '.join(running)} in {home.path} still runs", "run cdc down first")
         postgres.remove(home)
-        passwords.forget(home)
+        passwords.forget(home, (SUPERUSER, CONNECT_USER))
         for part in Service:
             for log in home.logs.glob(f"{part}.log*"):
                 log.unlink()

@@ -1,6 +1,7 @@
 """Generated passwords, each as a bare file and as a properties file that Kafka Connect can refer to."""
 
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,8 +53,9 @@ def _files(home: Home, user: str) -> Password:
     return Password(home.secrets / f"{user}.password", home.secrets / f"{user}.properties")
 
 
-def forget(home: Home) -> None:
-    """Remove every generated password of `home`."""
-    for file in home.secrets.glob("*.password"):
-        file.with_suffix(".properties").unlink(missing_ok=True)
-        file.unlink()
+def forget(home: Home, users: Iterable[str]) -> None:
+    """Remove the generated passwords of these users; what somebody else has put beside them stays."""
+    for user in users:
+        found = _files(home, user)
+        found.properties.unlink(missing_ok=True)
+        found.file.unlink(missing_ok=True)

@@ -4,42 +4,52 @@ Columns that views take otherwise than Postgres does, and columns that Postgres 
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-import psycopg
+from psycopg import Connection
 
-from cdc.connect.source import catalog
 from cdc.connect.source.relation import Shape
 from cdc.core.errors import CdcError, PreconditionError
 from cdc.core.table import Table, TableName
 from cdc.run.pipeline import Pipeline
+from cdc.run.tables.preflight import examine_tables
 from cdc.run.tables.problems import describe_children
 from cdc.run.tables.schema_check import read_followed_tables
 from cdc.run.tables.selection import find_selected
+from cdc.run.tables.source_check import open_briefly
 from cdc.run.tables.view_check import find_histories
 from cdc.views.text_columns.notices import find_notices
 
 
 @dataclass(frozen=True, slots=True)
 class AskedTables:
-    """The tables as they are followed, and what is worth knowing of them."""
+    """The tables as they are followed, and what is worth knowing of them.
+
+    `refusals`: of tables that cannot be followed. `unasked`: why these are the lake's, if it has any.
+    """
 
     tables: Sequence[Table]
     notices: Sequence[PreconditionError]
+    refusals: Mapping[TableName, Sequence[PreconditionError]] = field(default_factory=dict)
+    unasked: CdcError | None = None
 
 
-def ask_tables(pipeline: Pipeline) -> AskedTables | None:
-    """The tables of the source, or those of the lake if the source does not answer; None if neither is there to ask."""
+def ask_tables(pipeline: Pipeline) -> AskedTables:
+    """The tables of the source, or those of the lake if the source does not answer within seconds."""
     try:
-        with pipeline.open_source() as connection:
-            names = find_selected(connection, pipeline)
-            examined = catalog.examine(connection, names, pipeline.settings.source.choices)
-            children = describe_children(pipeline, connection, [table.name for table in examined.tables])
-            notices = [*describe_unsent_columns(examined.shapes), *children]
-            return AskedTables(examined.tables, [*notices, *describe_text_columns(pipeline, examined.tables)])
-    except (CdcError, psycopg.Error):
+        with open_briefly(pipeline.settings) as connection:
+            return _ask(pipeline, connection)
+    except CdcError as error:
         tables = _read_lake(pipeline)
-        return AskedTables(tables, describe_text_columns(pipeline, tables)) if tables else None
+        return AskedTables(tables, describe_text_columns(pipeline, tables), unasked=error)
+
+
+def _ask(pipeline: Pipeline, connection: Connection) -> AskedTables:
+    examined = examine_tables(connection, pipeline, find_selected(connection, pipeline))
+    children = describe_children(pipeline, connection, [table.name for table in examined.tables])
+    texts = describe_text_columns(pipeline, examined.tables)
+    notices = [*describe_unsent_columns(examined.shapes), *children, *texts]
+    return AskedTables(examined.tables, notices, examined.refusals)
 
 
 def _read_lake(pipeline: Pipeline) -> Sequence[Table]:

@@ -8,6 +8,7 @@ from psycopg import Connection, sql
 
 from cdc.connect.source.connection import current_lsn
 from cdc.core.errors import ConfigurationError
+from cdc.core.plural import format_count
 from cdc.core.position import Lsn
 from cdc.core.table import Table
 from cdc.postgres.values import read_value
@@ -36,7 +37,8 @@ def read_source_row(connection: Connection, table: Table, key: list[str], secret
     """
     if len(key) != len(table.key):
         raise ConfigurationError(
-            f"the key of {table.name} is {', '.join(table.key)}, not {len(key)} values", "give one for each column"
+            f"the key of {table.name} is {', '.join(table.key)}, not {format_count(len(key), 'value')}",
+            "give one for each column",
         )
     try:
         own = _read(connection, table, _make_key(table, key), secret)

@@ -131,10 +131,17 @@ def test_init_writes_a_file_that_loads(folder: Path, capsys: Captured) -> None:
     assert main(["config", "check"]) == 0
     out, err = capsys.readouterr()
     assert out == "cdc.yaml: ok: pipeline store, tables: 2, followers: lake, search, latest\n"
-    assert err == "cdc.yaml written; edit it, then run `cdc config check`\n"
+    written, unasked = err.splitlines()
+    assert written == "cdc.yaml written; edit it, then run `cdc config check`"
+    assert unasked.startswith("warning: the source was not asked: its tables were not checked: Postgres localhost:")
     assert json.loads((folder / ".cdc" / "cdc.schema.json").read_text())["title"] == "cdc.yaml"
     first = (folder / "cdc.yaml").read_text().splitlines()[0]
     assert first == "# yaml-language-server: $schema=.cdc/cdc.schema.json"
+
+
+def test_init_names_the_database(folder: Path) -> None:
+    assert main(["init", "--dbname", "other"]) == 0
+    assert "  dbname: other\n" in (folder / "cdc.yaml").read_text()
 
 
 def test_init_does_not_overwrite(folder: Path, capsys: Captured) -> None:
@@ -282,7 +289,7 @@ def test_wipe_leaves_lakes(folder: Path, capsys: Captured) -> None:
     log.mkdir(parents=True)
     assert main(["down", "--wipe", "--yes"]) == 0
     assert log.is_dir()
-    assert "lakes, configurations and downloads stay" in capsys.readouterr().err
+    assert "lakes, configurations, downloads and secrets of yours stay" in capsys.readouterr().err
 
 
 def test_wipe_asks_first(capsys: Captured) -> None:

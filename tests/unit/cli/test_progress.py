@@ -107,9 +107,9 @@ def test_a_download_is_shown_in_megabytes(monkeypatch: pytest.MonkeyPatch, capsy
         advance(30_000_000)
         advance(30_000_000)
     assert capsys.readouterr().err.splitlines() == [
-        "kafka: 30 of 60 MB, 3/s, 10 s left",
-        "kafka: 60 of 60 MB, 3/s",
-        "kafka: 60 MB in 20 s, 3/s",
+        "kafka: 30 of 60 MB, 3 MB/s, 10 s left",
+        "kafka: 60 of 60 MB, 3 MB/s",
+        "kafka: 60 MB in 20 s, 3 MB/s",
     ]
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)

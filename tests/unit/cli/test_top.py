@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 from rich.console import Console
 
-from cdc.cli.top import draw
+from cdc.cli.top import draw, identify_verdict
 from cdc.config.init import TemplateValues, template
 from cdc.run.status.document import Document, StatusProblem, StatusVerdict, Subject
 from cdc.run.status.things import Level, State, TableStatus
@@ -62,6 +62,15 @@ def test_a_low_screen_still_has_verdict_and_some_tables() -> None:
     lines = drawn(many(), 10, width=60)
     assert lines[0] == "NOW: public.t7 is stopped"
     assert sum(line.startswith("public.t") for line in lines) == 5
+
+
+def test_a_verdict_is_another_one_by_what_it_says_and_not_by_its_numbers() -> None:
+    def of(title: str, detail: str = "") -> tuple[object, ...]:
+        verdict = StatusVerdict(level=Level.TODAY, title=title, detail=detail)
+        return identify_verdict(replace(many(), verdict=verdict))
+
+    assert of("search is behind by 119 s", "Changes take 1.4 s.") == of("search is behind by 2 h 5 min", "1.5 s.")
+    assert of("search is behind by 2 min") != of("latest is behind by 2 min")
 
 
 def test_without_a_terminal_it_prints_each_new_verdict_and_ends_by_ctrl_c(tmp_path: Path) -> None:

@@ -195,10 +195,13 @@ def test_part_that_ends_while_it_is_stopped_has_stopped(home: Home, monkeypatch:
 
 
 def test_forget_deletes_only_passwords(home: Home) -> None:
-    passwords.password(home, "writer")
-    (home.secrets / "mine.properties").touch()
-    passwords.forget(home)
-    assert [file.name for file in home.secrets.iterdir()] == ["mine.properties"]
+    for user in ("writer", "reader"):
+        passwords.password(home, user)
+    own = {"mine.properties", "shop.password"}
+    for name in own:
+        (home.secrets / name).touch()
+    passwords.forget(home, ("writer", "reader"))
+    assert {file.name for file in home.secrets.iterdir()} == own
 
 
 @pytest.mark.parametrize(

@@ -41,3 +41,11 @@ def test_the_test_command_is_the_one_that_ci_runs() -> None:
     install, test = command.replace("install -e", "install -q -e").rsplit(" && ", 1)
     lines = (ROOT / ".ci" / "run").read_text().splitlines()
     assert lines.index(install) < next(n for n, line in enumerate(lines) if line.split(" && ")[0] == test)
+
+
+def test_what_the_quick_start_imports_is_what_it_installs() -> None:
+    start = (ROOT / "docs" / "START.md").read_text()
+    install = next(line for line in start.splitlines() if "pip install" in line)
+    modules = {name for line in re.findall(r"^import (.+)$", start, re.MULTILINE) for name in line.split(", ")}
+    assert modules == {"cdc", "polars"}
+    assert "'.[serve]' polars " in install

@@ -6,6 +6,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from cdc.config.settings import VIEWS
 from cdc.core.errors import CdcError, PausedError, PreconditionError
 from cdc.core.plural import format_count
 from cdc.run.status.asking.facts import LOST, Facts, Trouble
@@ -94,14 +95,24 @@ def find_follower_problems(facts: Facts, states: Mapping[str, Judged]) -> list[T
         Trouble(
             f"follower.behind:{name}",
             Level.TODAY,
-            PreconditionError(f"{name} is {judged.word}{judged.line and f', {judged.line}'}", ""),
-            f"{name} is {judged.word}",
+            _describe_behind(name, judged),
+            f"{name} {_verb(name)} {judged.word}",
             since=judged.since,
             is_failure=False,
         )
         for name, judged in states.items()
         if judged.state is State.BEHIND
     ]
+
+
+def _verb(name: str) -> str:
+    return "are" if name == VIEWS else "is"
+
+
+def _describe_behind(name: str, judged: Judged) -> PreconditionError:
+    # of one that is followed here, it mends itself
+    what = f"{name} {_verb(name)} {judged.word}{judged.line and f', {judged.line}'}"
+    return PreconditionError(what, "`cdc follow` goes on with it" if judged.line else "")
 
 
 def _stream_finding(name: str, error: CdcError, event: str, since: float | None) -> Trouble:
