@@ -120,6 +120,7 @@ def test_each_state_has_its_words(name: str, site: LiveSite, browser: Browser) -
         for sentence in sentences:
             assert sentence in text, selector
     assert browser.title().endswith("· shop")
+    assert ("Start it" in browser.text(PROBLEMS)) == (name == "new")
 
 
 LEAVES = """(([...root.querySelectorAll(%s)]).filter((e) => !e.children.length)

@@ -16,6 +16,7 @@ class FileQuestion:
         self._seen: tuple[int, int] | None = None
         self._digest: str | None = None
         self._error: CdcError | None = None
+        self._state = ""
 
     def look(self, running: Collection[str]) -> FileLook:
         """Compare with the digests of the settings with which processes follow now."""
@@ -24,8 +25,7 @@ class FileQuestion:
         self._read(self._path)
         name = self._path.name
         if self._error is not None:
-            told = PreconditionError(f"{name} cannot be used as it is", "`cdc config check` lists its errors")
-            return FileLook(name, "has errors", told)
+            return FileLook(name, self._state, self._error)
         if not running:
             return FileLook(name, "is followed by nobody here")
         if {*running} == {self._digest}:
@@ -44,6 +44,9 @@ class FileQuestion:
                 self._seen, self._error = seen, None
                 self._digest = load(path).digest
         except OSError:
-            self._seen, self._error = None, PreconditionError(f"{path.name} is gone", "put it back")
-        except CdcError as error:
-            self._error = error
+            self._seen, self._state = None, "cannot be read"
+            self._error = PreconditionError(f"{path.name} cannot be read any more", "put it back")
+        except CdcError:
+            # a text of several lines
+            self._state = "has errors"
+            self._error = PreconditionError(f"{path.name} has errors", "`cdc config check` lists them")

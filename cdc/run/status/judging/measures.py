@@ -1,14 +1,16 @@
 """What is measured from the facts of a look: lags, paces, and the slot; no I/O."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 from cdc.config.settings import VIEWS, PipelineSettings
 from cdc.connect.source.slot_health import SourceLook
 from cdc.core.counters import GROUPS
 from cdc.core.position import Position, format_lsn
 from cdc.core.table import TableName
+from cdc.log.transaction_topic import LAST_MESSAGES
 from cdc.run.health.result import format_duration
 from cdc.run.health.standstill import is_recent
 from cdc.run.status.asking.facts import Facts, LogLook
@@ -24,6 +26,9 @@ from cdc.run.status.judging.rates import (
 )
 from cdc.run.status.judging.states import Judged
 from cdc.run.status.things import Slot, State, to_time
+
+FEW: Final = LAST_MESSAGES // 4
+"""ENDs: a log of which no more were read has no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +112,15 @@ class Measures:
         return None if rate is None else round(60 * rate, 1)
 
     def changes_per_minute(self, table: str) -> float:
-        return 60 * count_arrived(self.log.ends, [table], self.now - RATE_SECONDS, self.now) / RATE_SECONDS
+        return 60 * self.changes_per_second([table])
+
+    def changes_per_second(self, tables: Iterable[str]) -> float:
+        """The changes of these tables that were committed in the last minute, or since the first END that was read."""
+        ends, seconds = self.log.ends, RATE_SECONDS
+        # who looks once reads the newest alone; of a quiet log these are all of a minute
+        if len(ends) > FEW:
+            seconds = min(max(self.now - float(ends.committed_ms[0]) / 1000, 1.0), RATE_SECONDS)
+        return count_arrived(ends, tables, self.now - seconds, self.now) / seconds
 
     def changes_waiting(self, table: str, lsn: int) -> int:
         """The changes of a table in the log above an LSN."""

@@ -9,7 +9,6 @@ from cdc.run.health.result import format_duration
 from cdc.run.status.asking.facts import Facts, StreamLook
 from cdc.run.status.asking.questions import LastAnswer
 from cdc.run.status.judging.measures import Measures
-from cdc.run.status.judging.rates import RATE_SECONDS, count_arrived
 from cdc.run.status.judging.states import (
     Before,
     Judged,
@@ -96,9 +95,7 @@ def describe_parts(
 def _line(part: str, facts: Facts, measures: Measures) -> str:
     tables = facts.tables.value
     if part == "source" and measures.source and tables:
-        rate = (
-            count_arrived(measures.log.ends, tables.holders, measures.now - RATE_SECONDS, measures.now) / RATE_SECONDS
-        )
+        rate = measures.changes_per_second(tables.holders)
         return f"{rate:,.0f} changes a second" if rate >= 1 else f"{60 * rate:,.0f} changes a minute"
     if part == "lake" and tables:
         followed = sum(state.name == "followed" for state in tables.states.values())

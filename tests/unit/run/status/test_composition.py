@@ -1,5 +1,6 @@
 """A document from facts: what was not renewed is not known, and every thing says when it was checked."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,12 +17,14 @@ from cdc.core.position import Lsn, Position
 from cdc.core.table import TableName
 from cdc.core.table_state import Followed
 from cdc.core.transaction import TransactionEnd
-from cdc.run.status.asking.facts import CaptureLook, Facts, FollowerLook, LogLook, TablesLook
+from cdc.run.status.asking.facts import CaptureLook, Facts, FollowerLook, LogLook, StreamLook, TablesLook
+from cdc.run.status.asking.file_question import FileQuestion
 from cdc.run.status.asking.questions import NOTHING, LastAnswer
 from cdc.run.status.document import Document
 from cdc.run.status.judging.composition import Composition
 from cdc.run.status.judging.measures import Measures
 from cdc.run.status.judging.rates import Past
+from cdc.run.status.stream_report import StreamReport
 from cdc.run.status.things import Level, State, to_time
 
 NOW = 1_700_000_000.0
@@ -115,3 +118,57 @@ def test_a_quiet_source_is_no_standstill(settings: PipelineSettings) -> None:
     assert (quiet.parts["log"].state, quiet.verdict.level) == (State.OK, Level.OK)
     still = compose(settings, facts(newest_age=1440.0))
     assert (still.parts["log"].word, still.followers["lake"].state) == ("waits for capture", State.WAITS)
+
+
+def test_a_look_that_read_the_newest_commits_alone_tells_their_rate(settings: PipelineSettings) -> None:
+    busy = [replace(END, offset=n, committed_ms=round(1000 * NOW) - 2000 + 20 * n) for n in range(100)]
+    log = LogLook(to_columns(busy), Position(99, Lsn(900), 4), NOW, {}, hop_seconds=0.25)
+    made = compose(settings, facts(offset=99, log=answered(log)))
+    changes = 40
+    assert made.tables[NAME].changes_per_minute == pytest.approx(60 * 50 * changes, rel=0.02)
+
+
+def test_each_step_tells_what_it_adds(settings: PipelineSettings) -> None:
+    log = LogLook(to_columns([END]), Position(9, Lsn(900), 4), NOW, {}, hop_seconds=0.25)
+    fresh = {"lake": [0.5, 0.75, 4.0], "search": [1.0]}
+    streams = {
+        name: StreamLook(report=StreamReport(at=NOW, began_at=0, pid=1, freshness=f)) for name, f in fresh.items()
+    }
+    made = compose(settings, facts(log=answered(log), streams=streams))
+    assert {name: part.hop_seconds for name, part in made.parts.items()} == {
+        "source": None,
+        "capture": 0.25,
+        "log": None,
+        "lake": 0.5,
+    }
+    hops = {name: follower.hop_seconds for name, follower in made.followers.items()}
+    assert hops == {"lake": 0.5, "search": 0.25, "latest": None}
+    assert made.followers["lake"].headroom_seconds == 3600 * settings.log.retention_hours
+
+
+def test_a_file_that_has_changed_since_is_told(settings: PipelineSettings, tmp_path: Path) -> None:
+    path = tmp_path / "own" / "cdc.yaml"
+    path.parent.mkdir()
+    question = FileQuestion(path)
+    assert question.look([]).state == "cannot be read"
+    path.write_text(template(TemplateValues(password="p")))
+    own = load(path)
+    assert question.look([]).state == "is followed by nobody here"
+    assert question.look([own.digest]).state == "equals what runs"
+    path.write_text(path.read_text().replace("trigger_seconds: 0.2", "trigger_seconds: 0.25"))
+    found = question.look([own.digest])
+    assert found.state == "differs from what runs"
+    made = compose(settings, facts(file=found))
+    assert str(made.problems["pipeline.file"]).startswith("cdc.yaml has changed since `cdc follow` began")
+    assert (made.verdict.level, made.exit_code, made.pipeline.file) == (Level.KNOW, 0, "cdc.yaml")
+    path.write_text("pipeline: [")
+    assert question.look([own.digest]).state == "has errors"
+
+
+def test_a_new_session_on_the_slot_is_a_restart_and_one_total_has_a_rate() -> None:
+    past = Past()
+    assert [past.count_sessions(pid) for pid in (None, 7, 7, None, 7, 8, 9)] == [1, 1, 1, 1, 1, 2, 3]
+    assert past.measure_total("v", 0.0, 10) is None
+    assert past.measure_total("v", 30.0, 70) == 2.0
+    # another process began to count
+    assert past.measure_total("v", 40.0, 5) is None

@@ -80,6 +80,6 @@ function problem([id, p], i) {
 const step = (s) => html`<li><span class="s-${s.done ? 'ok' : 'quiet'}">${icon(s.done ? 'ok' : 'new')}</span><span>${s.text}${s.done ? html` <span class="dim">done</span>` : ''}</span>${command(s.command)}</li>`;
 export function paintProblems() {
   const { doc } = page, list = byOrder(doc.problems);
-  const steps = doc.steps ? html`<div class="card"><div class="card-head"><div><h2>Start it</h2><p class="sub">Each step may be run again; it goes on where it was.</p></div></div><ol class="start">${doc.steps.map(step)}</ol></div>` : '';
+  const steps = doc.steps?.length ? html`<div class="card"><div class="card-head"><div><h2>Start it</h2><p class="sub">Each step may be run again; it goes on where it was.</p></div></div><ol class="start">${doc.steps.map(step)}</ol></div>` : '';
   put('problems', [list.length ? html`<div class="problems" role="group" aria-label="What needs you">${list.map(problem)}</div>` : '', steps]);
 }
