@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from cdc.config.catalog_settings import CatalogSettings
 from cdc.config.history_findings import find_wrong_histories
 from cdc.config.metrics_settings import MetricsSettings
 from cdc.config.spark_settings import SparkSettings
@@ -68,6 +69,8 @@ class PipelineSettings(Settings):
     spark: SparkSettings = SparkSettings()
     follow: FollowSettings = FollowSettings()
     metrics: MetricsSettings = MetricsSettings()
+    catalog: CatalogSettings | None = None
+    """Where tables and views of the lake are registered, with the comments of Postgres; left out, nowhere."""
 
     @property
     def selection(self) -> Selection:

@@ -166,6 +166,7 @@ class Questions:
             self.views.answer,
             reports.read_copies() if self._pipeline.leases.is_held(COPIES) else {},
             reports.read_verifications(),
+            reports.read_catalog() if self._pipeline.settings.catalog else None,
         )
 
     def close(self) -> None:

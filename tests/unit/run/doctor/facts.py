@@ -120,6 +120,7 @@ def make_parts(settings: PipelineSettings, **known: Any) -> AskedParts:
         "wanted": WantedConnector({}, {}),
         "machine": MACHINE,
         "store": None,
+        "catalog": None,
         "position": "there",
         "search": SEARCH,
     }

@@ -20,6 +20,7 @@ from cdc.run.doctor.facts.connect import WantedConnector
 from cdc.run.doctor.facts.store import StoreFacts
 from cdc.run.doctor.facts.tables import TableSize
 from cdc.run.doctor.runner import examine
+from cdc.run.status.stream_report import CatalogReport
 from tests.unit.run.doctor.facts import (
     CONNECT,
     FOLDER,
@@ -135,6 +136,10 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "store.lifecycle": (in_store(expiry='expiry-date="tomorrow", rule-id="all"'), "take the lake's prefix out"),
     "store.versions": (in_store(is_versioned=True), "switch versions off"),
     "store.unseen_rules": (in_store("azure"), "look at the bucket's rules"),
+    "catalog.kept": (
+        {"catalog": CatalogReport(at=0, refused={"public.t": "no place"})},
+        "tries again by itself",
+    ),
     "search.product": ({"search": replace(SEARCH, distribution="elasticsearch", version="8.1.0")}, "OpenSearch 2"),
     "search.health": ({"search": replace(SEARCH, health="red")}, "allocation/explain"),
     "search.disk": ({"search": replace(SEARCH, disks={"node": 93.0})}, "make room"),
