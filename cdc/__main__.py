@@ -10,6 +10,7 @@ os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 # cheap: each verb imports its engine in its own body
 from cdc.cli import (
     app,
+    catalog,
     configuration,
     dead_letters,
     doctor,
@@ -45,6 +46,7 @@ VERBS: tuple[app.Register, ...] = (
     logs.register,
     views.register,
     wait.register,
+    catalog.register,
     dead_letters.register,
     types.register,
     errors.register,

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from cdc.config.catalog_settings import CatalogSettings
 from cdc.config.erase_settings import EraseSettings
 from cdc.config.history_findings import find_wrong_histories
 from cdc.config.index_findings import find_foreign_indexes
@@ -73,6 +74,8 @@ class PipelineSettings(Settings):
     follow: FollowSettings = FollowSettings()
     metrics: MetricsSettings = MetricsSettings()
     erase: EraseSettings = EraseSettings()
+    catalog: CatalogSettings | None = None
+    """Where tables and views of the lake are registered, with the comments of Postgres; left out, nowhere."""
 
     @property
     def digest(self) -> str:

@@ -27,7 +27,7 @@ def plan(
 ) -> None:
     """Show what `cdc bootstrap` would do, as a diff.
 
-    It only reads, checks what a bootstrap checks, and fails as that would.
+    It only reads, but for an object in the lake's store, which goes again. It checks what a bootstrap checks.
     """
     invocation = Invocation.read(context)
     from cdc.run.plan.plan import plan_bootstrap

@@ -23,6 +23,7 @@ from cdc.run.doctor.facts.tables import TableFacts, read_tables
 from cdc.run.doctor.facts.workers import WorkerPython, read_worker_python
 from cdc.run.doctor.providers import Provider, tell_provider
 from cdc.run.pipeline import Pipeline
+from cdc.run.status.stream_report import CatalogReport, open_reports
 from cdc.run.tables.capture_parts import list_topics
 from cdc.run.tables.selection import list_followed
 from cdc.sinks.opensearch.settings import ClusterSettings
@@ -66,6 +67,7 @@ class AskedParts:
         self._position = self._question(
             "position", "lake.answers", "the lake", lambda own: own.lake_follower.position()
         )
+        self._catalog = self._question("catalog", "machine.answers", "this machine", _read_catalog)
         self._store = self._question("store", "lake.answers", "the lake", read_store)
         self._search = {name: self._ask_cluster(name, settings) for name, settings in named.items()}
 
@@ -131,6 +133,11 @@ class AskedParts:
     def store(self) -> StoreFacts | None:
         """The lake's object store; None for a folder."""
         return self._store.get()
+
+    @property
+    def catalog(self) -> CatalogReport | None:
+        """What `cdc follow` has noted of the catalog on this machine; None without one."""
+        return self._catalog.get()
 
     @property
     def has_copy(self) -> bool:
@@ -218,6 +225,10 @@ class AskedParts:
             lambda name: name.startswith(f"{prefix}.") or name == beats or is_of_connect(name),
             self._seconds,
         )
+
+
+def _read_catalog(own: Pipeline) -> CatalogReport | None:
+    return open_reports(own).read_catalog() if own.settings.catalog else None
 
 
 def is_of_connect(topic: str) -> bool:

@@ -2,9 +2,9 @@
 
 import resource
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from itertools import chain
 
@@ -14,6 +14,7 @@ from cdc.connect.source import heartbeat
 from cdc.core.errors import CdcError, IncompleteError, PreconditionError, RefusedError, UnreachableError
 from cdc.core.lines import WarningLine
 from cdc.core.position import Lsn
+from cdc.run.catalog.keeper import keep_catalog
 from cdc.run.copy.resync_queue import ResyncQueue, run_resyncs
 from cdc.run.follow.capture_monitor import CaptureMonitor
 from cdc.run.follow.process_streams import ENDING, FollowContext, ProcessStreams, Say
@@ -74,7 +75,7 @@ def follow(
         pipeline.start_spark()
         streams = ProcessStreams(pipeline, names, stopping, context)
         if pipeline.lake_name in names:
-            held.enter_context(run_resyncs(resyncs, streams.resync, say))
+            held.enter_context(_run_beside(pipeline, resyncs, streams, say))
         held.enter_context(stop_on_signals(stopping, say))
         streams.take_over(names)
         failures = _run_streams(
@@ -84,6 +85,13 @@ def follow(
     if until_caught_up:
         pipeline.look_again()
         _raise_first([_find_incomplete(pipeline, names)])
+
+
+@contextmanager
+def _run_beside(pipeline: Pipeline, resyncs: ResyncQueue, streams: ProcessStreams, say: Say) -> Iterator[None]:
+    """Run beside the lake's stream what it does not wait for: copies, and the catalog."""
+    with run_resyncs(resyncs, streams.resync, say), keep_catalog(pipeline, say):
+        yield
 
 
 def _tune_process() -> None:

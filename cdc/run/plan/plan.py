@@ -1,4 +1,5 @@
-"""`cdc plan`: what `cdc bootstrap` would do now, as a diff. It only reads."""
+"""`cdc plan`: what `cdc bootstrap` would do now, as a diff. It only reads, but for an object in the lake's store,
+which goes again."""
 
 from collections.abc import Sequence
 

@@ -30,6 +30,7 @@ COPIES: Final = ".copies"
 VERIFICATIONS: Final = ".verifications"
 READABLE: Final = 0o644
 """Whoever shows the state may be another user."""
+CATALOG: Final = ".catalog"
 
 
 class StreamReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -69,6 +70,19 @@ class CopyReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     all_rows: int | None = None
 
 
+class CatalogReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The newest look at the catalog: why it failed, or why tables could not be registered, by name."""
+
+    at: float
+    error: str = ""
+    remedy: str = ""
+    refused: Mapping[str, str] = {}
+
+    def describe(self) -> str:
+        """What is wrong, in one line; empty if nothing is."""
+        return self.error or "; ".join(f"{name}: {why}" for name, why in self.refused.items())
+
+
 @dataclass(frozen=True, slots=True)
 class Reports:
     """The reports of one pipeline, as files of a folder."""
@@ -98,6 +112,12 @@ class Reports:
     def read_copies(self) -> Mapping[str, CopyReport]:
         """The copies that were told of last, by table: they hold as long as somebody holds the lease of copies."""
         return self.read(COPIES, dict[str, CopyReport]) or {}
+
+    def read_catalog(self) -> CatalogReport | None:
+        return self.read(CATALOG, CatalogReport)
+
+    def write_catalog(self, report: CatalogReport) -> None:
+        self.write(CATALOG, report)
 
     def read_verifications(self) -> Mapping[str, Verification]:
         """The newest verification of each follower."""

@@ -4,6 +4,7 @@ from functools import partial
 from shutil import rmtree
 
 from cdc.core.plural import format_bytes, format_count
+from cdc.run.catalog.keeper import open_catalog
 from cdc.run.pipeline import Pipeline
 from cdc.run.teardown.belonging import Belonging, Belongings
 from cdc.run.teardown.capture_belongings import CaptureBelongings
@@ -41,6 +42,21 @@ def find_data(pipeline: Pipeline, capture: CaptureBelongings, all_of: Belongings
     all_of.look(f"lake {lake.path}", partial(_find_lake, pipeline))
     if (caches := pipeline.indexes).exists():
         all_of.found.append(Belonging("key indexes", str(caches), partial(rmtree, caches, ignore_errors=True)))
+
+
+def find_registered(pipeline: Pipeline, all_of: Belongings) -> None:
+    """The tables that the catalog has of this pipeline."""
+    with open_catalog(pipeline) as catalog:
+        places = sorted(catalog.list_own())
+
+    def remove() -> None:
+        with open_catalog(pipeline) as again:
+            for place in places:
+                again.remove(place)
+
+    if places:
+        shown = ", ".join(".".join(place) for place in places)
+        all_of.found.append(Belonging("registered tables", shown, remove, "in the catalog"))
 
 
 def _find_indexes(pipeline: Pipeline, name: str, settings: ClusterSettings, all_of: Belongings) -> None:

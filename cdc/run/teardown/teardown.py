@@ -15,7 +15,7 @@ from cdc.run.lease import COPIES
 from cdc.run.pipeline import Pipeline
 from cdc.run.teardown.belonging import Belonging, Belongings
 from cdc.run.teardown.capture_belongings import CaptureBelongings
-from cdc.run.teardown.data_belongings import find_data, is_of_follower
+from cdc.run.teardown.data_belongings import find_data, find_registered, is_of_follower
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,8 @@ def find_belongings(pipeline: Pipeline, *, with_data: bool) -> Belongings:
     found.look(
         f"topics {s.log.prefix}.*", partial(capture.find_topics, is_of_follower=partial(is_of_follower, pipeline))
     )
+    if s.catalog:
+        found.look(f"tables in the catalog at {s.catalog.url}", partial(find_registered, pipeline))
     if with_data:
         find_data(pipeline, capture, found)
     else:

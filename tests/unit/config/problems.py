@@ -139,6 +139,27 @@ PROBLEMS = [
         "cdc.yaml:20: followers.lake.path: is neither a folder nor s3://bucket/prefix",
     ),
     ("path: lake", "path: s3://", "cdc.yaml:20: followers.lake.path: is not s3://bucket/prefix"),
+    ("path: lake", "path: gs://b//x", "cdc.yaml:20: followers.lake.path: is not gs://bucket/prefix"),
+    (
+        "path: lake",
+        "path: abfss://box",
+        "cdc.yaml:20: followers.lake.path: is not abfss://container@account.dfs.core.windows.net/prefix",
+    ),
+    (
+        "path: lake",
+        "path: s3://b\n    azure: {}",
+        "cdc.yaml:21: followers.lake.azure: is for a path that begins with az:// or abfss://",
+    ),
+    (
+        "path: lake",
+        "path: az://b\n    azure: {account_key: canary!}",
+        "cdc.yaml:21: followers.lake.azure.account_key: is no key of a storage account, which is base64",
+    ),
+    (
+        "path: lake",
+        "path: gs://b\n    gs: {service_account_key: canary}",
+        "cdc.yaml:21: followers.lake.gs.service_account_key: is not the JSON of a service account's key",
+    ),
     ("path: lake", "path: s3://b//x", "cdc.yaml:20: followers.lake.path: is not s3://bucket/prefix"),
     (
         "path: lake",

@@ -268,6 +268,31 @@ def test_object_store_settings_are_read(file: Path) -> None:
     assert "canary" not in repr(lake) + repr(access) + render(read(file, ENVIRON))
 
 
+@pytest.mark.parametrize(
+    "block",
+    [
+        "path: abfss://box@ours.dfs.core.windows.net/lake\n    azure: {account_key: 'canaryABCDEF'}",
+        "path: az://box\n    azure: {account: ours, sas_token: 'sv=1&sig=canary'}",
+        "path: az://box\n    azure: {account: ours, client_id: a, tenant_id: b, client_secret: canary}",
+        'path: gs://box\n    gs: {service_account_key: \'{"client_email": "a", "private_key": "canary"}\'}',
+    ],
+)
+def test_keys_of_the_clouds_are_never_shown(file: Path, block: str) -> None:
+    file.write_text(
+        f"{GOOD.replace('path: lake', block)}catalog: {{kind: hive, url: 'jdbc:derby:x', password: canary}}\n"
+    )
+    loaded = load(file, ENVIRON)
+    assert loaded.catalog is not None
+    assert "canary" not in repr(loaded) + repr(loaded.delta[1].access) + render(read(file, ENVIRON))
+
+
+def test_a_catalogs_address_is_one_of_a_metastore(file: Path) -> None:
+    for wrong in ("{kind: hive, url: 'http://a'}", "{kind: hive, url: 'thrift://a:1', password: canary}"):
+        file.write_text(f"{GOOD}catalog: {wrong}\n")
+        with pytest.raises(InvalidSettingsError, match=r"catalog.*(is none of thrift|are for a metastore's database)"):
+            load(file, ENVIRON)
+
+
 def test_missing_object_store_settings_come_from_the_environment() -> None:
     environ = {"AWS_ENDPOINT_URL": "https://a", "AWS_ENDPOINT_URL_S3": "https://b/", "AWS_DEFAULT_REGION": "r"}
     complete = S3Settings().complete(environ)

@@ -6,7 +6,7 @@ from typing import Final
 
 CATEGORIES: Final = (
     *("source", "postgres", "role", "publication", "slot", "triggers", "tables"),
-    *("kafka", "connect", "spark", "lake", "store", "search", "machine"),
+    *("kafka", "connect", "spark", "lake", "store", "catalog", "search", "machine"),
 )
 
 

@@ -163,6 +163,7 @@ class Questions:
             reports.read_verifications(),
             self._file.look(running),
             self.log_bytes.answer,
+            reports.read_catalog() if self._pipeline.settings.catalog else None,
         )
 
     def close(self) -> None:

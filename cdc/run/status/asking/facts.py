@@ -14,7 +14,7 @@ from cdc.core.table_state import TableState
 from cdc.run.health.result import Failing
 from cdc.run.kept_views import ViewDescription
 from cdc.run.status.asking.questions import NOTHING, LastAnswer
-from cdc.run.status.stream_report import CopyReport, StreamReport
+from cdc.run.status.stream_report import CatalogReport, CopyReport, StreamReport
 from cdc.run.status.things import Letters, Level, Verification, Writes
 from cdc.sinks.lake.metadata.cuts import Cut
 
@@ -188,6 +188,7 @@ class Facts:
     verifications: Mapping[str, Verification] = field(default_factory=dict)
     file: FileLook = FileLook()
     log_bytes: LastAnswer[Mapping[str, int]] = NOTHING
+    catalog: CatalogReport | None = None
 
 
 SOURCE: Final = "source"

@@ -17,6 +17,7 @@ from cdc.run.status.document import About, Document
 from cdc.run.status.judging.measures import Measures
 from cdc.run.status.judging.parts import describe_parts, judge_path
 from cdc.run.status.judging.problem_list import (
+    find_catalog_problems,
     find_differences,
     find_follower_problems,
     find_part_problems,
@@ -164,6 +165,7 @@ class Composition:
         for look in (facts.tables.value, facts.views.value):
             yield from look.findings if look else ()
         yield from find_differences(facts.verifications)
+        yield from find_catalog_problems(facts.catalog)
         for rows in facts.rows.values():
             yield from rows.value.findings if rows.value else ()
         if facts.file.error is not None:

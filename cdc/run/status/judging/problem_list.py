@@ -12,6 +12,7 @@ from cdc.core.plural import format_count
 from cdc.run.status.asking.facts import LOST, Facts, Trouble
 from cdc.run.status.document import StatusProblem, Subject
 from cdc.run.status.judging.states import Judged
+from cdc.run.status.stream_report import CatalogReport
 from cdc.run.status.things import Level, Slot, State, Verification, to_time
 
 AFTER_LOG: Final = ("capture", "lake")
@@ -156,6 +157,15 @@ def find_differences(verifications: Mapping[str, Verification]) -> list[Trouble]
         for name, found in verifications.items()
         if found.differences
     ]
+
+
+def find_catalog_problems(report: CatalogReport | None) -> list[Trouble]:
+    """The findings of a catalog that does not answer, or refuses tables: the lake goes on without it."""
+    if report is None or not report.describe():
+        return []
+    error = PreconditionError(report.describe(), report.remedy or "`cdc follow` tries again by itself")
+    hurts = "Who looks for tables by name finds them as they were; the lake goes on."
+    return [Trouble("catalog.behind", Level.TODAY, error, "The catalog is behind", hurts, is_failure=False)]
 
 
 def list_problems(found: Iterable[Trouble], slot: Slot | None) -> dict[str, StatusProblem]:

@@ -125,6 +125,7 @@ def make_parts(settings: PipelineSettings, **known: Any) -> AskedParts:
         "wanted": WantedConnector({}, {}),
         "machine": MACHINE,
         "store": None,
+        "catalog": None,
         "position": "there",
         "brokers": (4, 3),
         "rights": {"p.public.t": RIGHTS, "p.latest.public.t": RIGHTS | {"WRITE"}},

@@ -25,6 +25,7 @@ from cdc.run.doctor.facts.tables import TableSize
 from cdc.run.doctor.facts.workers import WorkerPython, read_worker_python
 from cdc.run.doctor.runner import examine, select_checks
 from cdc.run.pipeline import Pipeline
+from cdc.run.status.stream_report import CatalogReport
 from cdc.sinks.opensearch.layout import MOST_FIELDS
 from tests.unit.run.doctor.facts import (
     CONNECT,
@@ -169,6 +170,10 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "store.lifecycle": (in_store(expiry='expiry-date="tomorrow", rule-id="all"'), "take the lake's prefix out"),
     "store.versions": (in_store(is_versioned=True), "switch versions off"),
     "store.unseen_rules": (in_store("azure"), "look at the bucket's rules"),
+    "catalog.kept": (
+        {"catalog": CatalogReport(at=0, refused={"public.t": "no place"})},
+        "tries again by itself",
+    ),
     "search.product": ({"search": replace(SEARCH, distribution="elasticsearch", version="7.17.0")}, "Elasticsearch 8"),
     "search.refused": ({"search": replace(SEARCH, refused=2)}, "_search?q=kept:true"),
     "search.health": ({"search": replace(SEARCH, health="red")}, "allocation/explain"),
