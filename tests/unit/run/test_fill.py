@@ -25,6 +25,7 @@ def copied_at(cut: Cut) -> list[TableName]:
     follower = Mock(
         bookmarks=Mock(return_value=dict.fromkeys(tables, bookmark)),
         stops=Mock(return_value={}),
+        remarks=Mock(return_value=()),
         furthest=Mock(return_value=None),
         load=lambda table, copy, at: loaded.append(table.name),
     )
