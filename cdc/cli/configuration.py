@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(config, name="config")
 
 
-def init(
+def init(  # noqa: PLR0913, PLR0917 - each is an option of the verb
     context: typer.Context,
     name: Annotated[str | None, typer.Option(help="The pipeline's name.")] = None,
     table: Annotated[list[str] | None, typer.Option(help="A table to follow, as schema.table.")] = None,
