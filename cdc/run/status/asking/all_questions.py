@@ -166,6 +166,7 @@ class Questions:
             self.views.answer,
             reports.read_copies() if self._pipeline.leases.is_held(COPIES) else {},
             reports.read_verifications(),
+            self._pipeline.requests.find_half_teardown(),
         )
 
     def close(self) -> None:

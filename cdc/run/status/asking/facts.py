@@ -163,6 +163,7 @@ class Facts:
     views: LastAnswer[ViewsLook] = NOTHING
     copies: Mapping[str, CopyReport] = field(default_factory=dict)
     verifications: Mapping[str, Verification] = field(default_factory=dict)
+    half_teardown: CdcError | None = None
 
 
 SOURCE: Final = "source"
