@@ -66,7 +66,7 @@ def test_what_an_administrator_runs_lets_a_role_begin_that_owns_no_table(pipelin
     doctor = Doctor(opened)
     pipeline.run("\n".join(doctor.write_fixes(doctor.examine())))
     # no bootstrap has made the connector, and nobody has deleted it
-    assert [found.check for found in doctor.examine().of(Severity.ERROR)] == []
+    assert [found.check for found in Doctor(pipeline.opened()).examine().of(Severity.ERROR)] == []
     with opened.open_source() as connection:
         prepare_capture(opened, connection, check_bootstrap(opened, connection, []).tables, lambda line: None)
         assert registration.read_registration(connection, opened.settings.source, opened.name) is not None
