@@ -56,19 +56,23 @@ def bootstrap(
     if json:
         output.as_json(
             {
-                "changed": outcome.has_changed,
+                "changed": outcome.has_changed or outcome.has_started,
                 "tables": {
                     str(name): {"lsn": format_lsn(mark.lsn), "copied_rows": outcome.copied.get(name)}
                     for name, mark in outcome.bookmarks.items()
                 },
+                "views": [str(view) for view in outcome.filled],
                 "loaded": {name: [str(table) for table in tables] for name, tables in outcome.loaded.items()},
             }
         )
     elif not outcome.has_changed:
-        output.say("every table has its copy already; nothing was changed")
+        also = "" if outcome.has_started else "; nothing was changed"
+        output.say(f"every table has its copy already{also}")
     else:
         rows = [(name, outcome.copied.get(name), format_lsn(mark.lsn)) for name, mark in outcome.bookmarks.items()]
         output.table(("table", "copied rows", "bookmark"), rows)
+        for view in outcome.filled:
+            output.say(f"view {view} is filled")
 
 
 def follow(

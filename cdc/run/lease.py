@@ -118,6 +118,11 @@ class Leases:
             return True
         return False
 
+    def require_free(self, follower: str) -> None:
+        """Raise RefusedError when another process holds the follower's lease."""
+        if self.is_held(follower):
+            raise _refuse(follower, self._lock_path(follower))
+
     def look(self, follower: str) -> LeaseNote:
         """What is noted of the follower's stream, and whether the process that noted it still follows."""
         # the note first: read after the lease, it may be the next holder's

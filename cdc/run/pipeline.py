@@ -126,6 +126,11 @@ class Pipeline:
         with_views = self.settings.holds_views(follower)
         return LakeFeed(self._spark, self.lake, recent, holds, fits, with_views=with_views)
 
+    def open_table_feed(self, follower: str) -> LakeFeed:
+        """The lake's changes for a follower without its views: only metadata can be read."""
+        holds, fits = partial(self.settings.holds, follower), partial(self.settings.holds_table, follower)
+        return LakeFeed(None, self.lake, holds=holds, fits=fits)
+
     def open_whole_feed(self) -> LakeFeed:
         """All tables of the lake; until Spark has started, only metadata can be read."""
         return LakeFeed(self._spark, self.lake)

@@ -51,6 +51,23 @@ class Requests:
             return _describe(name, "")
         return _describe(name, f" since {since:%Y-%m-%d %H:%M:%S} UTC, by {by}")
 
+    def note_teardown(self) -> None:
+        """Note that a teardown has begun, until one is whole, or a bootstrap makes its things again."""
+        self._write(self._teardown_path, "")
+
+    def forget_teardown(self) -> None:
+        self._teardown_path.unlink(missing_ok=True)
+
+    def find_half_teardown(self) -> PreconditionError | None:
+        """The teardown that has begun and has not ended, as a line with its remedy; None without one."""
+        if not self._teardown_path.exists():
+            return None
+        return PreconditionError("a teardown is half done", "`cdc teardown` finishes it")
+
+    @property
+    def _teardown_path(self) -> Path:
+        return self.folder / "teardown"
+
     def restart(self, name: str) -> None:
         """Ask a running stream to end after its batch, and to start anew. Raises PreconditionError like `pause`."""
         self._write(self._restart_path(name), "")

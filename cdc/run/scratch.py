@@ -33,6 +33,17 @@ def open_scratch(state: Path) -> Path:
     return _held[parent][0]
 
 
+def delete_scratch(state: Path) -> None:
+    """Delete the folder of scratch folders, unless a process has one; then a later teardown does."""
+    parent = state.absolute() / FOLDER
+    if not parent.exists():
+        return
+    with FileLock(parent / _LOCK):
+        _delete_abandoned(parent)
+        if [path.name for path in parent.iterdir()] == [_LOCK]:
+            shutil.rmtree(parent, ignore_errors=True)
+
+
 def _delete_abandoned(parent: Path) -> None:
     for folder in (path for path in parent.iterdir() if path.is_dir()):
         try:

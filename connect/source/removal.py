@@ -34,50 +34,53 @@ def has_schema(connection: Connection, source: SourceSettings) -> bool:
     return connection.execute(query, (source.heartbeat_schema,)).fetchone() is not None
 
 
-def drop_publication(connection: Connection, name: str) -> None:
-    """Drop the publication if it exists. Raises PreconditionError, with the statement for its owner."""
-    _run(connection, [sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(name))])
+class LackingRightError(PreconditionError):
+    """Only who owns it, or a superuser, may remove it."""
 
 
-def drop_triggers(connection: Connection, names: Sequence[str]) -> None:
-    """Drop these event triggers. Raises like `drop_publication`."""
-    _run(connection, [sql.SQL("DROP EVENT TRIGGER IF EXISTS {}").format(sql.Identifier(name)) for name in names])
+def make_publication_drop(name: str) -> list[sql.Composed]:
+    return [sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(name))]
 
 
-def forget_pipeline(connection: Connection, source: SourceSettings, pipeline: str) -> None:
-    """Delete the pipeline's rows of tables that others use. Raises like `drop_publication`."""
+def make_trigger_drop(name: str) -> list[sql.Composed]:
+    return [sql.SQL("DROP EVENT TRIGGER IF EXISTS {}").format(sql.Identifier(name))]
+
+
+def make_forgetting(source: SourceSettings, pipeline: str) -> list[sql.Composed]:
+    """Make the statements that delete the pipeline's rows of tables that others use."""
     rows = [sql.Identifier(source.heartbeat_schema, table) for table in (HEARTBEAT, PIPELINES)]
     delete = sql.SQL("DELETE FROM {} WHERE pipeline = {}")
-    _run(connection, [delete.format(table, sql.Literal(pipeline)) for table in rows])
+    return [delete.format(table, sql.Literal(pipeline)) for table in rows]
 
 
-def drop_schema(connection: Connection, source: SourceSettings) -> None:
-    """Drop our functions and tables, and the schema, unless somebody else has made something in it.
-
-    Raises like `drop_publication`, and for what somebody else has there, which stays.
-    """
+def make_schema_drop(source: SourceSettings) -> list[sql.Composed]:
+    """Make the statements that drop our functions and tables, and the schema, unless somebody else has something in
+    it."""
     schema = source.heartbeat_schema
     functions = [sql.Identifier(schema, name) for name in (*TRIGGERS, SHAPES_NOW)]
     tables = [sql.Identifier(schema, name) for name in (FILES_TABLE, HISTORY, HEARTBEAT, PIPELINES)]
-    _run(
-        connection,
-        [
-            *(sql.SQL("DROP FUNCTION IF EXISTS {}()").format(name) for name in functions),
-            *(sql.SQL("DROP TABLE IF EXISTS {}").format(name) for name in tables),
-            sql.SQL("DROP SCHEMA IF EXISTS {}").format(sql.Identifier(schema)),
-        ],
-    )
+    return [
+        *(sql.SQL("DROP FUNCTION IF EXISTS {}()").format(name) for name in functions),
+        *(sql.SQL("DROP TABLE IF EXISTS {}").format(name) for name in tables),
+        sql.SQL("DROP SCHEMA IF EXISTS {}").format(sql.Identifier(schema)),
+    ]
 
 
-def _run(connection: Connection, statements: Sequence[sql.Composed]) -> None:
-    text = "; ".join(statement.as_string(connection) for statement in statements)
+def join_statements(statements: Sequence[sql.Composed]) -> str:
+    return "; ".join(statement.as_string() for statement in statements)
+
+
+def run_removal(connection: Connection, statements: Sequence[sql.Composed]) -> None:
+    """Run these statements, all or none. Raises LackingRightError, with them, where the role may not, and
+    PreconditionError for what is locked, or has somebody else's things in it, which stay."""
+    text = join_statements(statements)
     try:
         with connection.transaction():
             connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(LOCK_PATIENCE)))
             for statement in statements:
                 connection.execute(statement)
     except psycopg.errors.InsufficientPrivilege as error:
-        raise PreconditionError(f"this role may not: {error.diag.message_primary}", f"run as owner: {text}") from None
+        raise LackingRightError(f"this role may not: {error.diag.message_primary}", f"run as owner: {text}") from None
     except psycopg.errors.LockNotAvailable:
         raise PreconditionError("somebody has it locked", f"end that, then again: {text}") from None
     except psycopg.errors.DependentObjectsStillExist as error:

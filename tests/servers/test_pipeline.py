@@ -103,6 +103,8 @@ def test_tables_join_while_the_others_are_followed(
         work.write(50)
         pipeline.configure("- public.orders", "- public.orders\n    - public.items")
         assert {str(table) for table in bootstrap(pipeline, spark).copied} == {ITEMS}
+        # the follow that had begun with the other file takes it
+        until(lambda: ITEMS in map(str, pipeline.opened().fed["search"].bookmarks()), "search has it")
         work.write(100)
     catch_up(pipeline, spark)
     report = verify(pipeline, spark)

@@ -49,6 +49,7 @@ from cdc.run.spark.job_progress import track_count
 from cdc.run.tables import problems
 from cdc.run.tables.schema_check import list_parted
 from cdc.run.trouble_log import trouble_log
+from cdc.run.view_definitions import define_present_views
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 
 
@@ -57,16 +58,20 @@ class BootstrapResult:
     """The outcome of a bootstrap.
 
     `copied`: rows by table copied now. `bookmarks`: of all tables that the lake has. `loaded`: for each follower behind
-    the lake that was filled, the tables that it lacked.
+    the lake that was filled, the tables that it lacked. `filled`: views. `has_started`: the connector, which did not
+    run, or ran with another configuration.
     """
 
     copied: dict[TableName, int] = field(default_factory=dict)
     bookmarks: dict[TableName, Bookmark] = field(default_factory=dict)
     loaded: dict[str, list[TableName]] = field(default_factory=dict)
+    filled: Sequence[TableName] = ()
+    has_started: bool = False
 
     @property
     def has_changed(self) -> bool:
-        return bool(self.copied or self.loaded)
+        """Has any follower or view got rows?"""
+        return bool(self.copied or self.loaded or self.filled)
 
 
 def bootstrap(
@@ -82,6 +87,8 @@ def bootstrap(
     """
     with pipeline.open_source() as connection, pipeline.open_connect() as client:
         checks = check_bootstrap(pipeline, connection, again)
+        for name in _find_written(pipeline, checks):
+            pipeline.leases.require_free(name)
         for line in checks.lines():
             say(line)
         # before the lease: every step makes only missing parts, and two processes make the same ones
@@ -89,6 +96,7 @@ def bootstrap(
         to_copy = [name for name in checks.names if name in checks.again or name not in copied]
         anew = list_parted(pipeline, to_copy)
         registered = prepare_capture(pipeline, connection, checks.tables, say, anew=anew)
+        pipeline.requests.forget_teardown()
         with pipeline.leases.hold(COPIES), trouble_log(pipeline.state):
             # under the lease: another bootstrap may have finished the copies a moment ago
             pipeline.look_again()
@@ -99,6 +107,18 @@ def bootstrap(
             context = CopyContext(pipeline, connection, client, captured, registered, say, progress)
             _release_unlisted(context, [*captured, *checks.skipped])
             return _copy_and_fill(context, checks)
+
+
+def _find_written(pipeline: Pipeline, checks: BootstrapChecks) -> list[str]:
+    """The leases that nobody may hold meanwhile, as far as that is known before anything is made."""
+    has, unfilled = pipeline.lake_follower.bookmarks(), find_unfilled_views(pipeline)
+    replaces = bool(find_unlisted(pipeline, [*checks.names, *checks.skipped]) or checks.again.keys() & has)
+    lake = [pipeline.lake_name] if replaces else []
+    views = [VIEWS] if unfilled else []
+    fed = [name for name in pipeline.fed if any(pipeline.settings.holds(name, view) for view in unfilled)]
+    written = [*lake, *views, *fed]
+    # first: another bootstrap has these leases, too
+    return [COPIES, *written] if written else []
 
 
 def find_unlisted(pipeline: Pipeline, listed: Collection[TableName]) -> list[TableName]:
@@ -141,7 +161,7 @@ def _copy_and_fill(context: CopyContext, checks: BootstrapChecks) -> BootstrapRe
     for problem in problems.describe_stops(context.pipeline):
         context.say(str(problem))
     follower.prepare(checks.tables)
-    copied = _copy_missing(context, to_replace)
+    copied, has_started = _copy_missing(context, to_replace)
     for name in copied.refused.keys() & checks.optional:
         context.say(f"not copied: {copied.refused[name]}")
     refusals = [refusal for name, refusal in copied.refused.items() if name not in checks.optional]
@@ -151,7 +171,7 @@ def _copy_and_fill(context: CopyContext, checks: BootstrapChecks) -> BootstrapRe
     follower.first_cut(int(time.time() * 1000))
     for problem in describe_history_problems(context.pipeline):
         context.say(str(problem))
-    _fill_views(context)
+    filled = _fill_views(context)
     loaded = _fill_followers(context)
     fed = context.pipeline.fed
     refusals += chain.from_iterable(
@@ -163,7 +183,7 @@ def _copy_and_fill(context: CopyContext, checks: BootstrapChecks) -> BootstrapRe
         raise TablesRefusedError([*refusals, *stopped])
     if stopped:
         raise IncompleteError(stopped)
-    return BootstrapResult(copied.rows, follower.bookmarks(), loaded)
+    return BootstrapResult(copied.rows, follower.bookmarks(), loaded, filled, has_started)
 
 
 def find_uncopied(pipeline: Pipeline, captured: Sequence[TableName], again: Collection[TableName]) -> list[TableName]:
@@ -172,7 +192,8 @@ def find_uncopied(pipeline: Pipeline, captured: Sequence[TableName], again: Coll
     return [name for name in captured if name not in has or name in again]
 
 
-def _copy_missing(context: CopyContext, again: Sequence[TableName]) -> CopyResult:
+def _copy_missing(context: CopyContext, again: Sequence[TableName]) -> tuple[CopyResult, bool]:
+    """Copy what is to be copied; also returns whether the connector was started."""
     follower = context.pipeline.lake_follower
     has = follower.bookmarks()
     missing = find_uncopied(context.pipeline, context.captured, again)
@@ -181,18 +202,19 @@ def _copy_missing(context: CopyContext, again: Sequence[TableName]) -> CopyResul
     if has:
         slot.check_exists(state, context.registration.slot)
     if state is None:
-        return copy_with_restarts(context, copy_on_pipeline_slot, follower, missing)
+        return copy_with_restarts(context, copy_on_pipeline_slot, follower, missing), True
     # before any copy: the slot keeps WAL until somebody reads it, and the log has a table's changes only from the time
     # when the connector knows the table
-    start_capture(context)
-    return copy_with_restarts(context, copy_on_temporary_slot, follower, missing) if missing else NOTHING_COPIED
+    has_started = start_capture(context)
+    copied = copy_with_restarts(context, copy_on_temporary_slot, follower, missing) if missing else NOTHING_COPIED
+    return copied, has_started
 
 
-def _fill_views(context: CopyContext) -> None:
-    """Fill the views that were never filled, at the newest cut."""
+def _fill_views(context: CopyContext) -> list[TableName]:
+    """Fill the views that were never filled, at the newest cut; returns those that are filled now."""
     pipeline, cut = context.pipeline, context.pipeline.lake_follower.cuts.last()
-    if cut is None or not find_unfilled_views(pipeline):
-        return
+    if cut is None or not (unfilled := find_unfilled_views(pipeline)):
+        return []
     with pipeline.leases.hold(VIEWS):
         keeper = open_keeper(pipeline, ChangeCache(0), context.say)
         try:
@@ -202,6 +224,9 @@ def _fill_views(context: CopyContext) -> None:
         keeper.save()
     for name in find_unfilled_views(pipeline):
         context.say(f"view {name} is filled by `cdc follow`, at the next cut")
+    store = pipeline.views
+    shown = {view.name for view in define_present_views(pipeline) if store.find_in(store.cuts.last(), view)}
+    return [name for name in unfilled if name in shown]
 
 
 def _fill_followers(context: CopyContext) -> dict[str, list[TableName]]:
@@ -215,13 +240,19 @@ def _fill_followers(context: CopyContext) -> dict[str, list[TableName]]:
             # its stream would fill it, too; two at once would drop each other's tables
             with context.pipeline.leases.hold(name), closing(follower):
                 if has_followed_another_lake(follower, feed):
-                    context.say(f"{name} followed another lake: all of its tables are copied from this one")
+                    context.say(f"{name} {_explain_full_copy(context.pipeline, follower)}")
                     # before the copies: after a kill in between, the next run copies all tables again
                     follower.forget_position()
                 open_bar = partial(_open_bar, context.progress, name, follower)
                 TableFiller(name, follower, feed, context.say, open_bar).resume()
             loaded[name] = missing
     return loaded
+
+
+def _explain_full_copy(pipeline: Pipeline, follower: FedFollower) -> str:
+    if has_followed_another_lake(follower, pipeline.open_whole_feed()):
+        return "followed another lake: all of its tables are copied from this one"
+    return "goes by the cuts that have views, and none is where it stands: all of its tables are copied again"
 
 
 @contextmanager

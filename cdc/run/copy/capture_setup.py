@@ -54,7 +54,9 @@ def run_preflight(
         with closing(follower):
             follower.position()
     plugins = parts.connect.plugins.keys()
-    unsent = describe_unsent_columns(read_shapes(connection, [table.name for table in tables]))
+    # once: `cdc status` and `cdc doctor` say it of all tables
+    copied = pipeline.lake_follower.bookmarks()
+    unsent = describe_unsent_columns(read_shapes(connection, [t.name for t in tables if t.name not in copied]))
     texts = describe_text_columns(pipeline, tables)
     return tables, skipped, [*describe_missing_plugins(plugins), *describe_skipped(pipeline, tables), *unsent, *texts]
 

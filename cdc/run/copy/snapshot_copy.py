@@ -183,8 +183,10 @@ def _tell_once(say: Callable[[str], None]) -> OnLock:
     return tell
 
 
-def start_capture(context: CopyContext, *, anew: bool = False) -> None:
+def start_capture(context: CopyContext, *, anew: bool = False) -> bool:
     """Start the connector, or give it the new list of tables; wait until a row has gone through it.
+
+    Returns whether it was started, or given anything.
 
     `anew`: forget the offsets of an earlier connector of this name, since the slot was just created.
     """
@@ -199,8 +201,9 @@ def start_capture(context: CopyContext, *, anew: bool = False) -> None:
     context.pipeline.requests.resume(CAPTURE)
     if done:
         context.say(f"connector {s.connect.connector} {done}")
-    if done := wait_until_captured(context.pipeline, context.connection):
-        context.say(done)
+    if heard := wait_until_captured(context.pipeline, context.connection):
+        context.say(heard)
+    return done is not None
 
 
 def _copy_tables(

@@ -10,12 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Thread
 from typing import Any, Final
 from uuid import uuid4
 
 import psutil
 import pyspark
 from pyspark.core.context import SparkContext
+from pyspark.java_gateway import launch_gateway
 
 from cdc.run.spark.java_logs import note_log
 
@@ -30,6 +32,8 @@ _OTHERS: Final = (
     "SPARK_API_MODE",
 )
 _OTHERS_LOCALLY: Final = ("PYSPARK_", "SPARK_")
+_STDERR: Final = 2
+_OF_MODULES: Final = b"WARNING: Using incubator modules"
 _ESCAPED: Final = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"})
 
 
@@ -113,7 +117,7 @@ class JavaStart:
         with settings_file(self.folder / self.name, self.conf) as file:
             os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*settings_options(file, local=self.local), "pyspark-shell"])
             try:
-                SparkContext._ensure_initialized()
+                SparkContext._ensure_initialized(gateway=_launch())
             except BaseException:
                 # one that is still being started would complain, on our stderr, that the file is gone
                 self.end()
@@ -137,6 +141,26 @@ class JavaStart:
         with suppress(psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
             return any(self.name in word for word in process.cmdline())
         return False
+
+
+def _launch() -> Any:
+    words, end = os.pipe()
+    # before the start: one that fails says why
+    Thread(target=pass_on, args=(words, _STDERR), name="Java's words", daemon=True).start()
+    try:
+        return launch_gateway(popen_kwargs={"stderr": end})  # type: ignore[no-untyped-call]
+    finally:
+        os.close(end)
+
+
+def pass_on(words: int, to: int) -> None:
+    """Pass on the lines that Java writes, but for that on a module which Spark asks it for."""
+    with os.fdopen(words, "rb") as lines:
+        for line in lines:
+            # whatever becomes of the other end: Java would stand still before a pipe that nobody reads
+            with suppress(OSError):
+                if not line.startswith(_OF_MODULES):
+                    os.write(to, line)
 
 
 def settings_options(file: Path, *, local: bool) -> list[str]:

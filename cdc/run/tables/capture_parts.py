@@ -30,9 +30,10 @@ def build_connector_config(
 ) -> dict[str, str]:
     """Build the configuration of the connector that captures these tables; `plugins`: classes that Connect has.
 
-    It may have the source's password in it.
+    It may have the source's password in it. The order of the tables does not matter: one that differed would restart
+    the connector.
     """
-    s = pipeline.settings
+    s, tables = pipeline.settings, sorted(tables)
     keys = catalog.find_other_keys(connection, tables, s.source.choices.keys)
     texts = s.source.choices.list_texts(tables)
     followed = {name: table.table for name, table in pipeline.lake_follower.tables.all().items()}

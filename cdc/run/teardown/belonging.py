@@ -8,12 +8,16 @@ from cdc.core.errors import CdcError
 
 @dataclass(frozen=True, slots=True)
 class Belonging:
-    """One thing of a pipeline on one of its parts. `remove` raises CdcError when it cannot; gone already is fine."""
+    """One thing of a pipeline on one of its parts. `remove` raises CdcError when it cannot; gone already is fine.
+
+    `statements`: what removes it, of a thing in the source that may be somebody else's to remove.
+    """
 
     kind: str
     name: str
     remove: Callable[[], object]
     detail: str = ""
+    statements: str = ""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}{', ' if self.detail else ''}{self.detail}"

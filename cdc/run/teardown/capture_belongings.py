@@ -1,8 +1,10 @@
 """What a pipeline has in Kafka Connect, in its source, and in the log."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
+
+from psycopg.sql import Composed
 
 from cdc.connect.capture import connector
 from cdc.connect.source import publication, registration, removal, slot
@@ -46,12 +48,13 @@ class CaptureBelongings:
         if not self.is_ours:
             return
         if state:
-            all_of.found.append(self._in_source("slot", self._source.slot, slot.drop, self._source.slot))
+            drop = partial(self._on_source, slot.drop, self._source.slot)
+            all_of.found.append(Belonging("slot", self._source.slot, drop))
         for trigger in triggers:
-            all_of.found.append(self._in_source("event trigger", trigger, removal.drop_triggers, [trigger]))
+            all_of.found.append(self._in_source("event trigger", trigger, removal.make_trigger_drop(trigger)))
         if published is not None:
             name = self._source.publication
-            all_of.found.append(self._in_source("publication", name, removal.drop_publication, name))
+            all_of.found.append(self._in_source("publication", name, removal.make_publication_drop(name)))
         if has_schema:
             all_of.last.append(self._find_last(others, all_of))
 
@@ -85,12 +88,13 @@ class CaptureBelongings:
         """The registration, with the schema unless others use it."""
         schema, pipeline = self._source.heartbeat_schema, self._pipeline.name
         if not others:
-            return self._in_source("schema", schema, removal.drop_schema, self._source)
+            return self._in_source("schema", schema, removal.make_schema_drop(self._source))
         all_of.kept.append(f"schema {schema} with its event triggers: {', '.join(others)} uses it, too")
-        return self._in_source("registration", pipeline, removal.forget_pipeline, self._source, pipeline)
+        return self._in_source("registration", pipeline, removal.make_forgetting(self._source, pipeline))
 
-    def _in_source(self, kind: str, name: str, remove: Callable[..., object], *arguments: Any) -> Belonging:
-        return Belonging(kind, name, partial(self._on_source, remove, *arguments))
+    def _in_source(self, kind: str, name: str, statements: Sequence[Composed]) -> Belonging:
+        remove = partial(self._on_source, removal.run_removal, statements)
+        return Belonging(kind, name, remove, statements=removal.join_statements(statements))
 
     def _on_source(self, remove: Callable[..., object], *arguments: Any) -> None:
         with self._pipeline.open_source() as connection:

@@ -1,11 +1,14 @@
 """What the followers of a pipeline hold: indexes, compacted topics, and the lake."""
 
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from shutil import rmtree
 
 from cdc.core.plural import format_bytes, format_count
 from cdc.run.catalog.keeper import open_catalog
 from cdc.run.pipeline import Pipeline
+from cdc.run.scratch import delete_scratch
 from cdc.run.teardown.belonging import Belonging, Belongings
 from cdc.run.teardown.capture_belongings import CaptureBelongings
 from cdc.sinks.lake import removal as lake_removal
@@ -42,6 +45,38 @@ def find_data(pipeline: Pipeline, capture: CaptureBelongings, all_of: Belongings
     all_of.look(f"lake {lake.path}", partial(_find_lake, pipeline))
     if (caches := pipeline.indexes).exists():
         all_of.found.append(Belonging("key indexes", str(caches), partial(rmtree, caches, ignore_errors=True)))
+    find_state(pipeline, all_of)
+
+
+def find_state(pipeline: Pipeline, all_of: Belongings) -> None:
+    """What this machine keeps of the pipeline, beside its parts."""
+    if list_state(pipeline):
+        detail = f"what this machine keeps of it in {pipeline.state}"
+        all_of.last.append(Belonging("state of", pipeline.name, partial(_remove_state, pipeline), detail))
+
+
+def list_state(pipeline: Pipeline) -> list[Path]:
+    """Files and folders of the pipeline's own below the folder of state; logs, unless another pipeline's are in it."""
+    state, name = pipeline.state, pipeline.name
+    own = [state / kind / name for kind in ("leases", "requests", "reports")]
+    own += (state / "serve").glob(f"{name}.sqlite*")
+    if not any(other.name != name for other in (state / "leases").glob("*")):
+        own += [log for kind in ("follow", "spark", "trouble") for log in (state / "logs").glob(f"{kind}.log*")]
+    return [path for path in own if path.exists()]
+
+
+def _remove_state(pipeline: Pipeline) -> None:
+    own = list_state(pipeline)
+    for path in own:
+        if path.is_dir():
+            rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    delete_scratch(pipeline.state)
+    for folder in {path.parent for path in own}:
+        # another pipeline's things may be in it
+        with suppress(OSError):
+            folder.rmdir()
 
 
 def find_registered(pipeline: Pipeline, all_of: Belongings) -> None:

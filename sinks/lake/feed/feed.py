@@ -84,6 +84,11 @@ class LakeFeed:
     def _no_cut_error(self, position: Position) -> HistoryLostError:
         last = self.last_cut().position.end_offset
         ahead = f", its newest is at {last}" if position.end_offset > last else " any more"
+        if self._with_views and find_cut_at(Cuts(self._lake), position) is not None:
+            return HistoryLostError(
+                f"the follower holds views from now on, and no cut with views is at its offset {position.end_offset}",
+                "`cdc bootstrap` fills it anew",
+            )
         return HistoryLostError(
             f"the lake {self._lake.path} has no cut at offset {position.end_offset}{ahead}: the follower followed"
             " another lake, or this one was put back to an older state",
@@ -93,10 +98,7 @@ class LakeFeed:
     def find_cut(self, position: Position) -> Cut | None:
         """The cut at a follower's position. None when the follower followed another lake, or this one long ago or
         before it was put back."""
-        cut = self._cuts.find(position.end_offset)
-        if cut is None or cut.position.lsn != position.lsn:
-            return None
-        return cut if cut.position.cut == position.cut else None
+        return find_cut_at(self._cuts, position)
 
     def cuts_after(self, than: Cut, most: int) -> list[Cut]:
         """The first `most` cuts after this one, in order; raises HistoryLostError when it is no longer in this lake."""
@@ -251,3 +253,11 @@ class LakeFeed:
         # cached changes need no request to the log
         actions = [] if known else log.actions(version)
         return CommitChanges(table, self._lake.table_storage(table.name), actions, version, known)
+
+
+def find_cut_at(cuts: Cuts, position: Position) -> Cut | None:
+    """The cut of exactly this position, None for another one at its offset."""
+    cut = cuts.find(position.end_offset)
+    if cut is None or cut.position.lsn != position.lsn:
+        return None
+    return cut if cut.position.cut == position.cut else None

@@ -5,7 +5,11 @@ from collections.abc import Iterator
 import pytest
 from psycopg import sql
 
+from cdc.connect.source import registration
+from cdc.core.errors import PreconditionError
 from cdc.log.clients.cluster import read_cluster
+from cdc.run.copy.bootstrap_checks import check_bootstrap
+from cdc.run.copy.capture_setup import prepare_capture
 from cdc.run.doctor.check import Severity
 from cdc.run.doctor.doctor import Doctor
 from tests.servers.doctor.site import Site, prepare
@@ -47,6 +51,25 @@ def test_the_role_of_the_script_is_enough(pipeline: Pipeline) -> None:
     noted = pipeline.connection.execute("SELECT shape FROM cdc.shapes WHERE \"table\" = 't'").fetchone()
     assert noted is not None
     assert "more" in str(noted[0])
+
+
+def test_what_an_administrator_runs_lets_a_role_begin_that_owns_no_table(pipeline: Pipeline) -> None:
+    """The role of docs/START.md: a bootstrap names the way, and what is printed there is enough."""
+    role, database = map(sql.Identifier, (pipeline.settings.source.user, pipeline.settings.source.dbname))
+    password = sql.Literal(pipeline.environ["CDC_TEST_PASSWORD"])
+    pipeline.connection.execute(sql.SQL("CREATE ROLE {} LOGIN REPLICATION PASSWORD {}").format(role, password))
+    pipeline.connection.execute(sql.SQL("GRANT CREATE ON DATABASE {} TO {}").format(database, role))
+    pipeline.connection.execute(sql.SQL("GRANT SELECT ON ALL TABLES IN SCHEMA public TO {}").format(role))
+    opened = pipeline.opened()
+    with opened.open_source() as connection, pytest.raises(PreconditionError, match="what `cdc doctor --fix-sql` prin"):
+        check_bootstrap(opened, connection, [])
+    doctor = Doctor(opened)
+    pipeline.run("\n".join(doctor.write_fixes(doctor.examine())))
+    # no bootstrap has made the connector, and nobody has deleted it
+    assert [found.check for found in Doctor(pipeline.opened()).examine().of(Severity.ERROR)] == []
+    with opened.open_source() as connection:
+        prepare_capture(opened, connection, check_bootstrap(opened, connection, []).tables, lambda line: None)
+        assert registration.read_registration(connection, opened.settings.source, opened.name) is not None
 
 
 def test_a_doctor_changes_nothing(make_pipeline: MakePipeline) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from cdc.__main__ import main
 from cdc.config.settings import CAPTURE
 from cdc.connect.capture.connector_state import look_up
-from cdc.core.errors import ConfigurationError, PausedError, PreconditionError, UnreachableError
+from cdc.core.errors import ConfigurationError, PausedError, PreconditionError, RefusedError, UnreachableError
 from cdc.core.table import TableName
 from cdc.log.clients.topics import Admin, Topic
 from cdc.log.names import change_topic
@@ -26,7 +26,7 @@ from tests.support.waiting import until
 
 THINGS = TableName("public", "things")
 MADE = (
-    "CREATE TABLE things (id int PRIMARY KEY, note text)",
+    "CREATE TABLE things (id int PRIMARY KEY, note text, twice int GENERATED ALWAYS AS (id * 2) STORED)",
     "INSERT INTO things SELECT n, 'thing ' || n FROM generate_series(1, 5) n",
 )
 PAUSE, RESUME, RESTART = ControlVerb.PAUSE, ControlVerb.RESUME, ControlVerb.RESTART
@@ -62,6 +62,8 @@ def test_a_plan_of_a_first_bootstrap_makes_nothing(
     s = pipeline.settings
     planned = plan(pipeline)
     assert planned == plan(pipeline)
+    [unsent] = plan_bootstrap(pipeline.opened()).notices
+    assert unsent.startswith("public.things: followers do not have twice")
     [topics, others] = (
         [step for step in planned if step.startswith("+ topic ") is is_topic] for is_topic in (True, False)
     )
@@ -74,13 +76,15 @@ def test_a_plan_of_a_first_bootstrap_makes_nothing(
         "+ event trigger cdc_note_rewrite",
         f"+ slot {s.source.slot}",
         f"+ connector {s.connect.connector}",
-        "+ table public.things: copied, about 0 rows",
+        "+ table public.things: copied, not analysed yet",
         "+ follower search: filled with public.things",
         "+ follower latest: filled with public.things",
     ]
     assert pipeline.connection.execute("SELECT to_regnamespace('cdc')").fetchone() == (None,)
     bootstrap(pipeline, spark)
-    assert plan(pipeline) == []
+    # what is not sent is said once
+    again = plan_bootstrap(pipeline.opened())
+    assert (again.steps, again.notices) == ([], [])
     left.append(pipeline)
 
 
@@ -103,10 +107,14 @@ def test_a_plan_names_what_a_bootstrap_then_does(
         f"~ publication {s.source.publication}: with public.others",
         "+ event trigger cdc_note_rewrite: None",
         f"~ connector {s.connect.connector}: table.include.list with public.others; it starts again",
-        "~ table public.things: copied again, about 0 rows; readers get it by `cdc follow`",
-        "+ table public.others: copied, about 0 rows; readers get it by `cdc follow`",
+        "~ table public.things: copied again, not analysed yet; readers get it by `cdc follow`",
+        "+ table public.others: copied, not analysed yet; readers get it by `cdc follow`",
     ]
     bootstrap(pipeline, spark)
+    # whoever gives it the tables, and in whatever order: another one would restart it
+    with pipeline.opened().open_connect() as client:
+        listed = (client.config(s.connect.connector) or {})["table.include.list"]
+    assert listed.index("others") < listed.index("things")
     assert main(["--config", str(pipeline.config), "plan"]) == 0
     assert capsys.readouterr().err.endswith("everything is as cdc.yaml says: nothing to do\n")
     pipeline.configure("- public.things\n    - public.others", "- public.things")
@@ -118,6 +126,50 @@ def test_a_plan_names_what_a_bootstrap_then_does(
     bootstrap(pipeline, spark)
     assert plan(pipeline) == []
     catch_up(pipeline, spark)
+
+
+def test_the_file_is_checked_against_the_source(pipeline: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:
+    as_it_was, source = pipeline.config.read_text(), pipeline.settings.source
+    at = ["--config", str(pipeline.config)]
+    assert main([*at, "tables", "add", "public.nosuch"]) == ConfigurationError.exit_code
+    assert "the source has no table public.nosuch" in capsys.readouterr().err
+    assert pipeline.config.read_text() == as_it_was
+    checked = [*at, "config", "check"]
+    assert main(checked) == 0
+    pipeline.run("CREATE TABLE bare (n int)")
+    try:
+        for was, wrong, code, told in (
+            (f"dbname: {source.dbname}", "dbname: nosuch", PreconditionError.exit_code, '"nosuch" does not exist'),
+            ("- public.things", "- public.bare", PreconditionError.exit_code, "public.bare"),
+            (f"port: {source.port}", "port: 1", 0, "warning: the source was not asked: its tables were not checked: "),
+        ):
+            pipeline.configure(was, wrong)
+            assert main(checked) == code, wrong
+            assert told in capsys.readouterr().err
+            pipeline.config.write_text(as_it_was)
+    finally:
+        pipeline.config.write_text(as_it_was)
+        pipeline.run("DROP TABLE bare")
+
+
+def test_first_views_are_planned_and_not_begun_beside_a_follow(pipeline: Pipeline, spark: SparkSession) -> None:
+    as_it_was, views = (
+        pipeline.config.read_text(),
+        "views:\n  shop.notes:\n    key: [id]\n    sql: SELECT * FROM things\n",
+    )
+    pipeline.configure("followers:\n", f"{views}followers:\n")
+    pipeline.configure("    kind: search\n", "    kind: search\n    tables: [public.things, shop.notes]\n")
+    try:
+        filled, fed = plan(pipeline)
+        assert filled == "+ view shop.notes: filled"
+        # with all, if it is behind the newest cut
+        assert fed.startswith("+ follower search: filled with ")
+        assert fed.endswith("shop.notes")
+        with pipeline.opened().leases.hold("search"), pytest.raises(RefusedError, match="search is already being"):
+            bootstrap(pipeline, spark)
+        assert pipeline.opened().views.cuts.last() is None
+    finally:
+        pipeline.config.write_text(as_it_was)
 
 
 def act(pipeline: Pipeline, verb: ControlVerb, on: str) -> str:

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from cdc.__main__ import main
 from cdc.core.errors import IncompleteError, RefusedError
 from cdc.log.clients.topics import Admin
+from cdc.run.teardown.data_belongings import list_state
 from cdc.run.teardown.teardown import find_belongings
 from cdc.sinks.search.settings import SearchSettings
 from tests.support.cdc_inprocess import bootstrap
@@ -122,6 +123,8 @@ def check_data(pipeline: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:
     assert answer["kept"] == [f"in {lake}: 1 file not of ours, such as notes/of a user"]
     assert list_left(pipeline) == ([], [])
     assert [path.name for path in lake.iterdir()] == ["notes"]
+    assert not list_state(pipeline.opened())
+    assert not list(Path(pipeline.settings.pipeline.state).rglob(f"{pipeline.opened().name}*"))
     assert tear_down(pipeline, "--data") == 0
     assert f"nothing of pipeline {pipeline.opened().name} is there" in capsys.readouterr().err
 

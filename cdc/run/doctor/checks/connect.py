@@ -133,6 +133,9 @@ def find_idle_connector(parts: AskedParts) -> Iterator[Fault]:
     """A pipeline that has begun has its connector, and it runs."""
     if not parts.source.registered or not parts.source.publication.row:
         return
+    # an administrator may have made the publication, and no bootstrap the connector yet
+    if parts.connect.state.state is None and not parts.has_copy:
+        return
     if trouble := describe_trouble(parts.connect.state):
         yield Fault.of(parts.connect.state.name, trouble)
 

@@ -1,6 +1,7 @@
 """The publication: there, ours, and whole."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from cdc.connect.source import publication, schema_history
 from cdc.connect.source.heartbeat import heartbeat_table
@@ -10,6 +11,8 @@ from cdc.run.doctor.check import Fault, Severity, check
 from cdc.run.doctor.fixes import JointStatement, quote
 from cdc.run.doctor.parts import AskedParts
 from cdc.run.doctor.role_script import make_own_schema, register
+
+_PRINTS: Final = "`cdc doctor --fix-sql` prints: publication and schema"
 
 
 @check("publication.there", Severity.ERROR, "what is written without it cannot be decoded", at_bootstrap=False)
@@ -46,7 +49,9 @@ def find_missing_ownership(parts: AskedParts) -> Iterator[Fault]:
         what = f"this role may not change publication {name}"
         # made by another, it is this pipeline's only if the registration says so
         before, behind = (make_own_schema(parts.settings), [register(parts.settings)]) if row is None else ([], [])
-        yield Fault(name, what, f"run as owner: {statement}", (*before, JointStatement(statement), *behind))
+        # a new one has our own tables in it, which have to be there before
+        remedy = f"run as owner: {statement}" if row else f"have an administrator of the source run what {_PRINTS}"
+        yield Fault(name, what, remedy, (*before, JointStatement(statement), *behind))
 
 
 @check("publication.operations", Severity.ERROR, "a change that is left out is in no follower")

@@ -164,6 +164,7 @@ class Questions:
             self._file.look(running),
             self.log_bytes.answer,
             reports.read_catalog() if self._pipeline.settings.catalog else None,
+            self._pipeline.requests.find_half_teardown(),
         )
 
     def close(self) -> None:

@@ -189,6 +189,7 @@ class Facts:
     file: FileLook = FileLook()
     log_bytes: LastAnswer[Mapping[str, int]] = NOTHING
     catalog: CatalogReport | None = None
+    half_teardown: CdcError | None = None
 
 
 SOURCE: Final = "source"

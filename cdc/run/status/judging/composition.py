@@ -129,7 +129,7 @@ class Composition:
             disk_free_bytes=files.free_bytes if files else {},
             lake_files=_describe_files(files) if files else None,
             lake_writes=files.writes if files else None,
-            steps=list_steps(self._settings, self._path),
+            steps=[] if self._facts.half_teardown else list_steps(self._settings, self._path),
             notes=checks.notes if checks else (),
         )
 
@@ -150,6 +150,10 @@ class Composition:
     def _find_all(self, slot: Slot | None) -> Iterator[Trouble]:
         """Everything that is wrong, the path first: of two findings with one text the first is shown."""
         facts, settings = self._facts, self._settings
+        if facts.half_teardown is not None:
+            # all else that is wrong comes from that
+            yield Trouble("teardown.half", Level.NOW, facts.half_teardown, "A teardown is half done")
+            return
         names = {
             "source": f"Postgres {settings.source.dbname}",
             "capture": "The capture",

@@ -11,6 +11,7 @@ from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table
 from cdc.sinks.lake.delta.log import DeltaLog
 from cdc.sinks.lake.feed.feed import LakeFeed
+from cdc.views.store import ViewStore
 from tests.support.histories import THINGS
 from tests.support.lake.places import PlacedLake, in_folder
 from tests.support.lake.tables_at import (
@@ -191,6 +192,23 @@ def test_cuts_at_the_same_end_differ_by_id(lake: PlacedLake, tmp_path: Path) -> 
     transact(follower_of(lake), 10)
     with pytest.raises(HistoryLostError, match=r"no cut at offset 10 any more: .* → `cdc bootstrap` fills it anew"):
         feed.require_cut(first)
+
+
+def test_who_holds_views_from_now_on_followed_no_other_lake(lake: PlacedLake, tmp_path: Path) -> None:
+    follower = bootstrap_follower(lake)
+    transact(follower, 10)
+    stands = follower.position()
+    assert stands is not None
+    transact(follower, 20)
+    store, last = ViewStore(lake, tmp_path / "index"), LakeFeed(None, lake).last_cut()
+    store.cuts.prepare()
+    store.add_cut(last)
+    feed = LakeFeed(None, lake, with_views=True)
+    with pytest.raises(
+        HistoryLostError, match="views from now on, and no cut with views is at its offset 10 → `cdc boo"
+    ):
+        feed.require_cut(stands)
+    assert feed.require_cut(last.position).position == last.position
 
 
 def test_a_running_follower_refuses_cuts_of_another_history(lake: PlacedLake, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from cdc.config.settings import PipelineSettings
 from cdc.connect.capture.connector_state import ConnectorState
 from cdc.connect.source.slot import SlotState
 from cdc.connect.source.slot_health import OldestTransaction, SourceLook
-from cdc.core.errors import UnreachableError
+from cdc.core.errors import PreconditionError, UnreachableError
 from cdc.core.position import Lsn, Position
 from cdc.core.table import TableName
 from cdc.core.table_state import Followed
@@ -89,6 +89,16 @@ def test_a_lag_is_a_time_and_a_trend(settings: PipelineSettings) -> None:
     assert made.followers["search"].state is State.WAITS
     assert list(made.problems) == ["follower.behind:lake"]
     assert (made.verdict.level, made.exit_code) == (Level.TODAY, 0)
+    unfollowed = compose(settings, replace(facts(offset=8), streams={})).problems["follower.behind:lake"]
+    assert (unfollowed.why, unfollowed.command) == ("lake is behind by 30 s, nobody follows it here", "cdc follow")
+
+
+def test_a_half_teardown_is_the_only_problem(settings: PipelineSettings) -> None:
+    half = PreconditionError("a teardown is half done", "`cdc teardown` finishes it")
+    made = compose(settings, replace(facts(offset=8), half_teardown=half))
+    assert [(problem.level, problem.command) for problem in made.problems.values()] == [(Level.NOW, "cdc teardown")]
+    assert made.steps == []
+    assert compose(settings, replace(Facts(NOW), half_teardown=half, fed=facts().fed)).steps == []
 
 
 def test_what_was_not_renewed_is_not_known_and_not_well(settings: PipelineSettings) -> None:
