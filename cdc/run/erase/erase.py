@@ -83,13 +83,17 @@ class Erasure:
             for name, act in self._steps():
                 if name not in self._progress.done:
                     self._say(f"erase: {name}")
-                    count = act()
-                    counts = {**self._progress.facts.get("counts", {}), name: count}
-                    self._progress.note(counts=counts)
+                    self._add_count(name, act())
                     self._progress.finish(name)
             return self._report()
         finally:
             self._restore()
+
+    def _add_count(self, step: str, count: int) -> None:
+        """Count what a step did, together with what it did before it was cut off."""
+        known = self._progress.facts.get("counts", {})
+        earlier = 0 if step in ONCE else known.get(step, 0)
+        self._progress.note(counts={**known, step: earlier + count})
 
     def _steps(self) -> Iterator[tuple[str, Callable[[], int]]]:
         pipeline, target = self._pipeline, self.target
@@ -141,9 +145,8 @@ class Erasure:
         return len(self._pipeline.settings.stream_names)
 
     def _bring_on_again(self) -> int:
-        """Let views and followers have what the last steps took away: only then do they hold no live row of it."""
-        counts = self._progress.facts["counts"]
-        return self._bring_on() if counts["dead letters"] or counts["histories"] else 0
+        """Let views have what the last steps took away: only then is no row of theirs made of it."""
+        return self._bring_on() if self._pipeline.settings.views else 0
 
     def _bring_to_rewritten(self) -> int:
         lake_steps.bring_to_rewritten(self._pipeline, self.target, self._say)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+import pyarrow as pa
 from opensearchpy import OpenSearch
 
 from cdc.run.erase.progress import ErasureProgress, read_others
@@ -11,6 +12,7 @@ from cdc.run.erase.target import ErasureTarget
 from cdc.run.erase.values import Sought
 from cdc.run.pipeline import Pipeline
 from cdc.sinks.opensearch import expunge
+from cdc.sinks.opensearch.bulk import identities
 from cdc.sinks.opensearch.client import open_client
 from cdc.sinks.opensearch.cluster import Cluster
 from cdc.sinks.opensearch.layout import refusals_index
@@ -69,11 +71,9 @@ def _count(client: OpenSearch, index: str, text: str) -> int:
 def _forget_refusals(
     pipeline: Pipeline, client: OpenSearch, name: str, settings: ClusterSettings, target: ErasureTarget
 ) -> None:
-    terms = [
-        {"term": {"table": str(target.table.name)}},
-        {"term": {"pipeline": pipeline.name}},
-        {"term": {"follower": name}},
-    ]
+    [id] = identities(pa.array([target.document])).to_pylist()
+    own = {"table": str(target.table.name), "document": id, "pipeline": pipeline.name, "follower": name}
+    terms = [{"term": {field: value}} for field, value in own.items()]
     client.delete_by_query(
         index=refusals_index(settings.prefix or pipeline.name),
         body={"query": {"bool": {"filter": terms}}},

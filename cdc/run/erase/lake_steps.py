@@ -30,20 +30,20 @@ ROUNDS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HoldingTable:
     """A table of the lake that may hold the row. `key`: the columns that tell; empty for a view."""
 
     name: TableName
     key: tuple[str, ...]
 
 
-def list_held(pipeline: Pipeline, target: ErasureTarget) -> list[Held]:
+def list_held(pipeline: Pipeline, target: ErasureTarget) -> list[HoldingTable]:
     """The table, its histories, and the views made of them."""
     histories = [epoch.name for epoch in list_epochs_of(pipeline, target.table.name)]
     views = list_views_of(pipeline, target)
     return [
-        *(Held(name, target.table.key) for name in (target.table.name, *histories)),
-        *(Held(name, ()) for name in views),
+        *(HoldingTable(name, target.table.key) for name in (target.table.name, *histories)),
+        *(HoldingTable(name, ()) for name in views),
     ]
 
 

@@ -191,7 +191,8 @@ class LogErasure:
                 raise UnreachableError(
                     f"a transaction in {topic} stays open at {min(ends.values())}", "see the connector"
                 )
-            spans = [(partition, read.get(partition, 0), offset) for partition, offset in behind.items()]
+            first = reader.beginning([topic])[topic]
+            spans = [(partition, max(read.get(partition, 0), first[partition]), at) for partition, at in behind.items()]
             # nobody applies Debezium's tombstones, and no position is behind the last one
             open_ = sum(record.value is not None for span in spans for record in reader.read(topic, *span))
         if open_:

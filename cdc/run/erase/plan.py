@@ -64,7 +64,8 @@ def _list_costs(pipeline: Pipeline, tables: Sequence[TableName], erasure: LogEra
         f"readers at older versions of {', '.join(held)} lose them; so do `cdc.read(at=…)` and time travel",
         f"{', '.join(erasure.list_cut_off())} begin behind the row: new consumers do not get what came before",
         "tombstones of compacted topics go at once; a reader that holds rows, without a consumer group, keeps this one",
-        f"reads {format_count(files, 'file')}, {format_bytes(size)}, of these tables, and everything else twice",
+        f"reads {format_count(files, 'file')}, {format_bytes(size)}, of these tables",
+        "reads all else that is searched twice, and the row's topics six times",
         "the next `cdc follow` reads the keys of all tables again",
     ]
 

@@ -1,17 +1,20 @@
 """`cdc erase` on the real parts: the bytes of a row with a past are everywhere before, and nowhere after."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from pyspark.sql import SparkSession
 
 from cdc.__main__ import main
-from cdc.core.errors import RefusedError
+from cdc.core.errors import PreconditionError, RefusedError
 from cdc.core.table import TableName
 from cdc.log.clients.eraser import LogEraser
 from cdc.log.names import change_topic, latest_topic
@@ -117,16 +120,34 @@ def test_bytes_of_a_row_are_nowhere_after(
     catch_up_but_for(pipeline, spark, "1 key held")
     with pipeline.opened().leases.hold("latest"):
         assert erase(pipeline, "--key", "4711", "--yes") == RefusedError.exit_code
-    own, ends = read_topics(pipeline), [chain.end for chain in check_chains(pipeline.opened())]
+    own, asked = read_topics(pipeline), ("--key", "4711", f"--value={SECRETS[3]}", "--yes", "--json")
+    assert erase(pipeline, *asked, "--dry-run") == 0
     capsys.readouterr()
-    assert erase(pipeline, "--key", "4711", f"--value={SECRETS[3]}", "--yes", "--json") == 0
+    with lagging_group(pipeline) as group:
+        assert erase(pipeline, *asked) == PreconditionError.exit_code
+    assert f"consumer group {group} has not read " in capsys.readouterr().err
+    assert read_topics(pipeline) == own
+    assert erase(pipeline, *asked) == 0
     written = capsys.readouterr()
     answer = json.loads(written.out)
     check_report(answer)
     shown = written.out + written.err + Path(answer["report"]).read_text()
-    assert not [secret for secret in (*SECRETS, "4711") if secret in shown]
+    assert not [secret for secret in (*SECRETS, '"id":4711', '"id": 4711', "= 4711") if secret in shown]
     assert read_topics(pipeline) == own
-    check_what_is_left(pipeline, spark, ends)
+    check_what_is_left(pipeline, spark)
+
+
+@contextmanager
+def lagging_group(pipeline: Pipeline) -> Iterator[str]:
+    """A consumer group that has read nothing of the change topic yet, deleted at the end, as the remedy says."""
+    log, group = pipeline.settings.log, f"reader of {pipeline.settings.pipeline.name}"
+    places = [TopicPartition(change_topic(log.prefix, PEOPLE), partition, 0) for partition in range(log.partitions)]
+    reader = Consumer({"bootstrap.servers": log.bootstrap, "group.id": group})
+    reader.commit(offsets=places, asynchronous=False)
+    reader.close()
+    yield group
+    with AdminClient({"bootstrap.servers": log.bootstrap}) as admin:
+        admin.delete_consumer_groups([group])[group].result()
 
 
 def check_report(answer: Mapping[str, Any]) -> None:
@@ -141,14 +162,13 @@ def check_report(answer: Mapping[str, Any]) -> None:
         assert any(found for place, found in before.items() if place.startswith(kind)), (kind, before)
 
 
-def check_what_is_left(pipeline: Pipeline, spark: SparkSession, ends: list[str]) -> None:
-    """Everything but the row is there; the chain goes on over what it was; an erased key may come again."""
+def check_what_is_left(pipeline: Pipeline, spark: SparkSession) -> None:
+    """Everything but the row is there, the chain goes on over it, and an erased key may come again."""
     assert list_blocked_keys(pipeline.opened()) == []
     [chain] = check_chains(pipeline.opened())
     assert chain.is_whole
     # its versions before the message that could not be applied
     assert chain.erased >= 3
-    assert len(ends) == 1
     pipeline.run("INSERT INTO people VALUES (4711, 'somebody new', 9, '{}')")
     catch_up(pipeline, spark)
     assert verify(pipeline, spark).is_equal
@@ -196,6 +216,6 @@ def check_tombstones_of_another_key(pipeline: Pipeline) -> None:
     before = SigningKey.load(pipeline.settings.erase).public
     make_key(pipeline)
     [chain] = check_chains(pipeline.opened())
-    assert chain.broken == 1
+    assert chain.broken is not None
     pipeline.configure("erase:\n", f"erase:\n  former_keys: ['{before}']\n")
     assert check_chains(pipeline.opened())[0].is_whole

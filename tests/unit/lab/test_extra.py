@@ -12,7 +12,7 @@ from cdc.demo.flights import data
 
 WITHOUT = """
 import sys
-sys.modules |= dict.fromkeys(("kafka", "drawsvg", "datasketches"))
+sys.modules |= dict.fromkeys(("drawsvg", "datasketches"))
 from cdc.demo.flights import data
 data.PACKAGE = "no-such-data"
 from cdc.__main__ import main
@@ -29,7 +29,10 @@ def run_without_extra(folder: Path, *verb: str) -> "subprocess.CompletedProcess[
 @pytest.mark.parametrize(
     ("verb", "line"),
     [
-        (["lab", "queue"], f"error: lab queue needs the package kafka {INSTALL}, if it is there for this Python"),
+        (
+            ["lab", "approximate"],
+            f"error: lab approximate needs the package datasketches {INSTALL}, if it is there for this Python",
+        ),
         (["demo"], f"error: the data set no-such-data is not installed {INSTALL}"),
     ],
 )
@@ -49,7 +52,7 @@ def test_all_else_needs_no_extra(tmp_path: Path, verb: list[str]) -> None:
 def test_the_extra_has_what_is_missing_without_it() -> None:
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     distributions = packages_distributions()
-    needed = {distributions[module][0] for module in ("kafka", "drawsvg", "datasketches")} | {data.PACKAGE}
+    needed = {distributions[module][0] for module in ("drawsvg", "datasketches")} | {data.PACKAGE}
     listed = [line.split("==")[0] for line in project["optional-dependencies"]["lab"]]
     # the page, too: the lab's readers try everything
     assert (set(listed), project["name"]) == ({*needed, "cdc-toolkit[serve]"}, "cdc-toolkit")

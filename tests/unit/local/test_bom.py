@@ -27,7 +27,7 @@ def read_declared() -> Iterator[Requirement]:
     extras = project["optional-dependencies"]
     for line in [
         *project["dependencies"],
-        *(line for name in ("lab", "serve", "otlp", "supply") for line in extras[name]),
+        *(line for name in ("lab", "serve", "otlp", "postgis", "aws", "erase", "supply") for line in extras[name]),
     ]:
         if not line.startswith("cdc-toolkit"):
             yield Requirement(line)
