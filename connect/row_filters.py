@@ -24,6 +24,8 @@ def find_filter_error(text: str) -> str | None:
     # not only of one line: a bracket that closes ours would let in what follows
     if not isinstance(found.this, exp.Paren):
         return "is no condition in Postgres's SQL"
+    if "\n" in text or any(node.comments for node in found.walk()):
+        return "has a comment or a line break in it: write it as one line"
     forbidden = (exp.Query, exp.AggFunc, exp.Window, exp.Parameter, exp.Placeholder, exp.Star)
     if any(isinstance(node, forbidden) for node in found.walk()):
         return "has more than the row's own columns in it; Postgres takes no subqueries or aggregates here"

@@ -61,8 +61,7 @@ def query(table: Table, pages: PageRange) -> sql.Composed:
 
 def filter_rows(table: Table) -> sql.Composable:
     """Make the further condition of the rows that are followed, behind others; empty if all of them are."""
-    # behind a line break: a comment at the end has to end
-    return sql.SQL(" AND (" + table.where + "\n)") if table.where else sql.SQL("")
+    return sql.SQL(" AND (" + table.where + ")") if table.where else sql.SQL("")
 
 
 class BlockReader:

@@ -76,7 +76,7 @@ def is_sent_as(connection: Connection, name: TableName, sent: PublishedPart, wan
 def format_part(part: PublishedPart) -> sql.Composable:
     """Write what stands behind a table's name in a publication."""
     columns = sql.SQL(" ({})").format(sql.SQL(", ").join(map(sql.Identifier, part.columns)))
-    where = sql.SQL(" WHERE (" + part.where + "\n)")
+    where = sql.SQL(" WHERE (" + part.where + ")")
     return sql.Composed([*([columns] if part.columns else []), *([where] if part.where else [])])
 
 
@@ -149,7 +149,7 @@ def _write_as_source(connection: Connection, name: TableName, condition: str) ->
         connection.execute("SET TRANSACTION READ WRITE")
         table = sql.Identifier(name.schema, name.table)
         make = sql.SQL("CREATE TEMPORARY TABLE cdc_condition (LIKE {}, CONSTRAINT cdc_condition CHECK (").format(table)
-        connection.execute(make + sql.SQL(condition + "\n))"))
+        connection.execute(make + sql.SQL(condition + "))"))
         found = (
             "SELECT pg_get_expr(conbin, conrelid) FROM pg_constraint WHERE conrelid = 'pg_temp.cdc_condition'::regclass"
         )

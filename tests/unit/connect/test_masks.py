@@ -34,6 +34,8 @@ WRONG = {
     "x = $1": "more than the row's own columns",
     "people.a = 1": "names columns with a table",
     "true": "names no column",
+    "a = 1 -- b": "has a comment or a line break",
+    "a = 1\nOR b = 1": "has a comment or a line break",
 }
 
 
@@ -49,7 +51,7 @@ def test_what_is_no_condition_of_one_row_is_refused(text: str) -> None:
 
 
 def test_a_condition_reads_columns_as_postgres_names_them() -> None:
-    text = "\"Mixed\" = 1 OR lower(NAME) LIKE 'x%' -- a comment"
+    text = "\"Mixed\" = 1 OR lower(NAME) LIKE 'x--%'"
     assert find_filter_error(text) is None
     assert list_filter_columns(text) == ["Mixed", "name"]
 

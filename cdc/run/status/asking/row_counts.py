@@ -71,7 +71,7 @@ def _count(connection: Connection, table: TableName, *, exact: bool, where: str)
         return None
     # of a partitioned table all rows; of another one, not those of tables that inherit from it
     counting = sql.SQL("SELECT count(*) FROM {}" if is_partitioned else "SELECT count(*) FROM ONLY {}")
-    followed = sql.SQL(" WHERE (" + where + "\n)") if where else sql.SQL("")
+    followed = sql.SQL(" WHERE (" + where + ")") if where else sql.SQL("")
     return int(read_value(connection, counting.format(name) + followed))
 
 
