@@ -205,6 +205,7 @@ _REFUSED = {
     "kept": {"type": "boolean"},
     "table": _NAME,
     "document": KEYWORD,
+    "row": KEYWORD,
     "version": {"type": "long"},
     "reason": {"type": "text"},
 }

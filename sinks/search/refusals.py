@@ -42,6 +42,8 @@ class KeptRefusals:
         entries = {self._id(table, version, each, is_kept=is_kept): each for each in refusals}
         for id, each in entries.items():
             told = {"table": str(table), "document": each.id, "version": version, "reason": each.reason}
+            # by which an erasure finds it: an id may be made of other columns than the key's
+            told["row"] = name_row(self.owner, table, each.key)
             client.index(index=self.index, id=id, body={**self.owner.as_json(), **told, "kept": is_kept})
         if is_kept:
             client.indices.refresh(index=self.index)
@@ -65,7 +67,7 @@ class KeptRefusals:
         """Forget the kept refusals of these rows, which were written or deleted since, but for those refused again."""
         if not self._read(client, table.name):
             return
-        again = {_to_id(self.owner, table.name, each.key) for each in refused}
+        again = {name_row(self.owner, table.name, each.key) for each in refused}
         gone = (self.known[table.name] & {*_ids_of(self.owner, table, changes)}) - again
         for id in gone:
             client.delete(index=self.index, id=id, params={"ignore": 404})
@@ -93,7 +95,7 @@ class KeptRefusals:
 
     def _id(self, table: TableName, version: int, refusal: RefusedDocument, *, is_kept: bool) -> str:
         if is_kept:
-            return _to_id(self.owner, table, refusal.key)
+            return name_row(self.owner, table, refusal.key)
         return _digest(f"{table} {refusal.id} {version}")
 
     def _remark(self, table: TableName, refusals: Sequence[RefusedDocument]) -> PreconditionError:
@@ -111,14 +113,15 @@ def _ids_of(owner: Owner, table: Table, changes: Iterable[FeedRows]) -> Iterator
     for each in changes:
         for rows in (each.rows, each.gone):
             for portion in portions(rows):
-                yield from (_to_id(owner, table.name, [*json.loads(key).values()]) for key in _keys(portion, table))
+                yield from (name_row(owner, table.name, [*json.loads(key).values()]) for key in _keys(portion, table))
 
 
 def _keys(rows: pa.Table, table: Table) -> list[str]:
     return list(key_documents(rows, table).to_pylist())
 
 
-def _to_id(owner: Owner, table: TableName, key: Sequence[Any]) -> str:
+def name_row(owner: Owner, table: TableName, key: Sequence[Any]) -> str:
+    """The name of a row, whatever its document's id: a digest of its key's values, as its JSON has them."""
     return _digest(json.dumps([owner.pipeline, owner.follower, str(table), *key]))
 
 

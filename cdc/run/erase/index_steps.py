@@ -1,10 +1,10 @@
 """The row in OpenSearch: documents, saved searches, notes of refused documents, and what deleted ones leave behind."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-import pyarrow as pa
 from opensearchpy import OpenSearch
 
 from cdc.run.erase.progress import ErasureProgress, read_others
@@ -12,13 +12,13 @@ from cdc.run.erase.target import ErasureTarget
 from cdc.run.erase.values import Sought
 from cdc.run.pipeline import Pipeline
 from cdc.sinks.opensearch import expunge
-from cdc.sinks.opensearch.bulk import identities
 from cdc.sinks.opensearch.client import open_client
 from cdc.sinks.opensearch.cluster import Cluster
 from cdc.sinks.opensearch.layout import refusals_index
 from cdc.sinks.opensearch.removal import list_indexes
 from cdc.sinks.opensearch.settings import ClusterSettings
 from cdc.sinks.owner import Owner
+from cdc.sinks.search.refusals import name_row
 
 SETTINGS: Final = "index_settings"
 
@@ -71,12 +71,10 @@ def _count(client: OpenSearch, index: str, text: str) -> int:
 def _forget_refusals(
     pipeline: Pipeline, client: OpenSearch, name: str, settings: ClusterSettings, target: ErasureTarget
 ) -> None:
-    [id] = identities(pa.array([target.document])).to_pylist()
-    own = {"table": str(target.table.name), "document": id, "pipeline": pipeline.name, "follower": name}
-    terms = [{"term": {field: value}} for field, value in own.items()]
+    row = name_row(Owner(pipeline.name, name), target.table.name, [*json.loads(target.document).values()])
     client.delete_by_query(
         index=refusals_index(settings.prefix or pipeline.name),
-        body={"query": {"bool": {"filter": terms}}},
+        body={"query": {"term": {"row": row}}},
         params={"ignore_unavailable": "true", "refresh": "true", "conflicts": "proceed"},
     )
 
