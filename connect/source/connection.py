@@ -29,6 +29,8 @@ class RefusedLoginError(PreconditionError):
 
 
 _FEATURE_NOT_SUPPORTED: Final = "0A000"
+_NO_FILE: Final = f"{os.devnull}/none"
+"""None can be there; of one that is no plain file libpq complains on stderr."""
 _KEEPALIVE: Final = {"keepalives_idle": KEEPALIVE_IDLE_SECONDS, "keepalives_interval": KEEPALIVE_INTERVAL_SECONDS}
 
 
@@ -45,7 +47,7 @@ def conninfo(source: SourceSettings, version: int = 0, **extra: Any) -> str:
         user=source.user,
         password=source.password.get_secret_value() or None,
         # else libpq would look into a file of its own, which the other clients do not know
-        passfile=os.devnull,
+        passfile=_NO_FILE,
         sslmode=source.sslmode,
         sslrootcert=source.sslrootcert,
         sslcert=source.sslcert,

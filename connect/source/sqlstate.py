@@ -1,9 +1,9 @@
 """Why a server lets nobody in, by its SQLSTATE: its texts are in the language that it is set to (`lc_messages`)."""
 
 import asyncio
+import os
 import re
 import sys
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from select import select
@@ -29,7 +29,7 @@ _SENT = ("application_name", "options", "replication")
 def find_sqlstate(conninfo: str, error: psycopg.OperationalError) -> str | None:
     """Find the SQLSTATE of the refusal that `error` reports; None when no server has answered.
 
-    libpq keeps the SQLSTATE of a session that does not open to itself, so another client tries once more.
+    libpq keeps the SQLSTATE of a session that does not open to itself, so its trace tells it, or another client.
     """
     if error.sqlstate:
         return error.sqlstate
@@ -43,19 +43,24 @@ def find_sqlstate(conninfo: str, error: psycopg.OperationalError) -> str | None:
     if refusal not in _known:
         # in a thread of its own: in a notebook the caller's has a running event loop already
         with ThreadPoolExecutor(1) as thread:
-            state = thread.submit(_trace if is_bound(conninfo) else _try_to_connect, conninfo).result()
+            state = thread.submit(_ask_again, conninfo).result()
         if state is None:
             return None
         _known[refusal] = state
     return _known[refusal]
 
 
+def _ask_again(conninfo: str) -> str | None:
+    # psycopg traces there only; a login that is bound to its channel must not be tried without
+    if sys.platform == "linux":
+        return _trace(conninfo)
+    return None if is_bound(conninfo) else _try_to_connect(conninfo)
+
+
 def _trace(conninfo: str) -> str | None:
-    """Have libpq itself try again, and write down what the server says: as slow as it is sure."""
-    # psycopg has it there only
-    if sys.platform != "linux":
-        return None
-    with tempfile.TemporaryFile() as trace:
+    """Have libpq itself try again, and write down what the server says."""
+    # in memory: a trace has what is sent, too
+    with os.fdopen(os.memfd_create("trace"), "r+b") as trace:
         connection = PGconn.connect_start(conninfo.encode())
         connection.trace(trace.fileno())
         with suppress(psycopg.Error, OSError):

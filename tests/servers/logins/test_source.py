@@ -56,7 +56,7 @@ LOGINS: dict[str, Callable[[TlsSource], SourceSettings]] = {
 
 
 @pytest.mark.parametrize("login", LOGINS)
-def test_every_client_of_ours_logs_in(login: str, tls_source: TlsSource) -> None:
+def test_every_client_of_ours_logs_in(login: str, tls_source: TlsSource, capfd: pytest.CaptureFixture[str]) -> None:
     settings = LOGINS[login](tls_source)
     asked = conninfo(settings)
     with connect(settings) as session:
@@ -71,6 +71,8 @@ def test_every_client_of_ours_logs_in(login: str, tls_source: TlsSource) -> None
         copied = b"".join(part for parts in _blocks(asked, snapshot[0], query) for part in parts)
         # two fields: a byte that is true, and the role
         assert copied == b"\0\2\0\0\0\1\1" + len(settings.user).to_bytes(4, "big") + settings.user.encode()
+    # libpq says on stderr what it thinks of a password file
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("login", ["verified", "certificate", "bound"])
