@@ -40,6 +40,8 @@ def serving(pipeline: Pipeline, config: Path) -> Iterator[tuple[str, str]]:
     thread.start()
     until(lambda: bool(servers) and servers[0].started, "the page is served")
     address, _, token = said[0].removeprefix("the page: ").partition("#")
+    # before the first look a page is told so (503), which its console notes
+    until(lambda: httpx.get(f"{address}status.json").is_success, "the pipeline was looked at")
     yield address, f"#{token}"
     servers[0].should_exit = True
     thread.join()
