@@ -92,8 +92,8 @@ def _find_changed_masks(table: Table, masks: Masks) -> list[str]:
     ]
     if not changed:
         return []
-    left = "; what was written before stays in the log, in older versions and in histories" if now.keys() - was else ""
-    return [f"source.mask has changed: {', '.join(changed)}{left}"]
+    stays = "; what was written before stays in the log, in older versions and in histories (`cdc erase` erases a row)"
+    return [f"source.mask has changed: {', '.join(changed)}{stays if now.keys() - was else ''}"]
 
 
 def _find_choice(table: Table, column: Column, choices: ColumnChoices) -> ChosenType | None:
