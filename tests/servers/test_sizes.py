@@ -52,7 +52,7 @@ def test_rows_of_20_mb_and_of_1600_columns(make_pipeline: MakePipeline, spark: S
 
 def test_row_above_the_size_limit_is_named(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline("CREATE TABLE long (id int PRIMARY KEY, body text)", tables=("public.long",))
-    pipeline.configure("log:\n", "log:\n  max_row_bytes: 100_000\n")
+    pipeline.configure("\nlog:\n", "\nlog:\n  max_row_bytes: 100_000\n")
     bootstrap(pipeline, spark)
     pipeline.run(f"INSERT INTO long VALUES (1, 'a'), (42, {long(128_000)}), (3, 'c')")
     connector = pipeline.settings.connect.connector

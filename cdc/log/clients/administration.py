@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from kafka import KafkaAdminClient
 
 
+def can_ask(log: LogSettings) -> bool:
+    """Whether kafka-python can log in: it asks no server for tokens."""
+    return log.sasl_mechanism != "OAUTHBEARER"
+
+
 @contextmanager
 def open_administration(log: LogSettings, seconds: float = REQUEST_SECONDS) -> Iterator["KafkaAdminClient"]:
     """Open kafka-python's administration client. Raises UnreachableError, or PreconditionError where it is refused."""
@@ -49,8 +54,10 @@ def _options(log: LogSettings, seconds: float) -> Mapping[str, Any]:
             "sasl_plain_username": log.username,
             "sasl_plain_password": log.password.get_secret_value() if log.password else "",
         }
-    if "SSL" in log.security_protocol and log.ca_file:
-        options["ssl_cafile"] = log.ca_file
+    if "SSL" in log.security_protocol:
+        files = {"ssl_cafile": log.ca_file, "ssl_certfile": log.certificate_file, "ssl_keyfile": log.key_file}
+        password = log.key_password.get_secret_value() if log.key_password else None
+        options |= {name: value for name, value in {**files, "ssl_password": password}.items() if value}
     return options
 
 

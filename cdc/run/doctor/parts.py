@@ -8,7 +8,7 @@ from cdc.config.settings import PipelineSettings
 from cdc.connect.capture.debezium_properties import OUR_CLASSES
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
-from cdc.log.clients.administration import open_administration, read_version
+from cdc.log.clients.administration import can_ask, open_administration, read_version
 from cdc.log.clients.cluster import KafkaFacts, read_cluster, read_operations
 from cdc.log.clients.open_transactions import OpenTransaction, find_open_transactions
 from cdc.log.names import debezium_heartbeat_topic, latest_topic
@@ -59,7 +59,7 @@ class AskedParts:
         self._connect = self._question("connect", "connect.answers", "Kafka Connect", read_connect)
         self._wanted = self._question("wanted", "connect.validates", "Kafka Connect", self._read_wanted, THIRD_SECONDS)
         self._cluster = self._question("cluster", "kafka.answers", "Kafka", self._read_cluster)
-        self._brokers = self._question("brokers", "kafka.answers", "Kafka", self._read_version)
+        self._brokers = self._question("brokers", "kafka.answers", "Kafka", self._read_version, SECOND_SECONDS)
         self._rights = self._question("rights", "kafka.answers", "Kafka", self._read_rights, SECOND_SECONDS)
         self._open = self._question("open", "kafka.answers", "Kafka", self._find_open_transactions, SECOND_SECONDS)
         self._workers = self._question("workers", "spark.workers", "Spark's Python", read_worker_python)
@@ -107,7 +107,10 @@ class AskedParts:
         return self._cluster.get()
 
     @property
-    def broker_version(self) -> tuple[int, ...]:
+    def broker_version(self) -> tuple[int, ...] | None:
+        """None where the client that asks for it cannot log in."""
+        # another client than the cluster's: of a silent one it would say the same in other words
+        self._cluster.get()
         return self._brokers.get()
 
     @property
@@ -207,7 +210,9 @@ class AskedParts:
             return [*(topic.name for topic in list_topics(own, names)), *latest]
         return []
 
-    def _read_version(self, own: Pipeline) -> tuple[int, ...]:
+    def _read_version(self, own: Pipeline) -> tuple[int, ...] | None:
+        if not can_ask(own.settings.log):
+            return None
         with open_administration(own.settings.log, self._seconds) as client:
             return read_version(client)
 

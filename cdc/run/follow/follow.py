@@ -81,7 +81,9 @@ def follow(
         failures = _run_streams(
             streams, names, partial(_find_fatal, pipeline, monitor, leases, is_awaited=until_caught_up), stopping
         )
-    _raise_first(failures)
+        # a stream may meet what took the lease away before the next look does
+        lost = _find_lost(leases) if any(failures) else None
+    _raise_first([lost, *failures])
     if until_caught_up:
         pipeline.look_again()
         _raise_first([_find_incomplete(pipeline, names)])
@@ -144,9 +146,12 @@ def _find_fatal(
     pipeline: Pipeline, monitor: CaptureMonitor, leases: Mapping[str, Lease], *, is_awaited: bool
 ) -> CdcError | None:
     """Find a reason to end the process: a lost lease, an ended Java, or a pause or capture that ends all waiting."""
-    lost = next(filter(None, (lease.describe_loss() for lease in leases.values())), None)
     pause = _find_pause(pipeline, leases) if is_awaited else None
-    return lost or check_spark() or pause or monitor.find_fatal()
+    return _find_lost(leases) or check_spark() or pause or monitor.find_fatal()
+
+
+def _find_lost(leases: Mapping[str, Lease]) -> CdcError | None:
+    return next(filter(None, (lease.describe_loss() for lease in leases.values())), None)
 
 
 def _wait_for_streams(

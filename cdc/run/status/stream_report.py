@@ -6,6 +6,7 @@ its `at` says: who reads it decides how long it holds.
 
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -14,7 +15,6 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from cdc.local.state.files import write
 from cdc.progress import Advance
 from cdc.run.pipeline import Pipeline
 from cdc.run.status.things import Verification
@@ -28,8 +28,6 @@ FRESHNESS_BOUNDS: Final = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0,
 """Seconds: the bounds of the histogram of freshness."""
 COPIES: Final = ".copies"
 VERIFICATIONS: Final = ".verifications"
-READABLE: Final = 0o644
-"""Whoever shows the state may be another user."""
 CATALOG: Final = ".catalog"
 
 
@@ -94,7 +92,11 @@ class Reports:
         path = self.folder / f"{name}.json"
         with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
-            write(path, msgspec.json.encode(report).decode(), READABLE)
+            # a name of its own: several processes may write the same report at once
+            fresh = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+            # made with the umask, by which `pipeline.readable_by` says who else may show the state
+            fresh.write_bytes(msgspec.json.encode(report))
+            fresh.replace(path)
 
     def remove(self, name: str) -> None:
         with suppress(OSError):

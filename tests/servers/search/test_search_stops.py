@@ -269,7 +269,7 @@ ANSWERS = [
     (
         403,
         {"error": {"type": "security_exception", "reason": "no permissions for [indices:data/write/bulk]"}},
-        r"does not let anybody without a user name do this: no permissions for \[indices:data/write/bulk\] → give it the",
+        r"without a user name do this: no permissions for \[indices:data/write/bulk\] → give it the",
     ),
     (
         503,

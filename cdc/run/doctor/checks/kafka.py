@@ -72,8 +72,9 @@ def find_single_copies(parts: AskedParts) -> Iterator[Fault]:
 @check("kafka.version", Severity.ERROR, "it cannot fence the transactions of an older task (KIP-447)")
 def find_old_brokers(parts: AskedParts) -> Iterator[Fault]:
     """The brokers are of version 2.5 or newer."""
-    if parts.broker_version < _OLDEST:
-        found, oldest = (".".join(map(str, version)) for version in (parts.broker_version, _OLDEST))
+    version = parts.broker_version
+    if version is not None and version < _OLDEST:
+        found, oldest = (".".join(map(str, each)) for each in (version, _OLDEST))
         yield Fault("brokers", f"the brokers are of version {found}", f"upgrade them to {oldest} or newer")
 
 

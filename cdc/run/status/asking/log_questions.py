@@ -10,7 +10,7 @@ from typing import Final
 from cdc.columns.netting.ends import Ends, concat_ends, to_columns
 from cdc.core.errors import CdcError
 from cdc.core.position import FIRST_LOG, LogStart, Position
-from cdc.log.clients.administration import open_administration, sum_bytes
+from cdc.log.clients.administration import can_ask, open_administration, sum_bytes
 from cdc.log.clients.reader import Reader
 from cdc.log.names import kind_of_topic, transaction_topic
 from cdc.log.transaction_topic import LAST_MESSAGES, log_bounds, read_ends_between
@@ -116,8 +116,13 @@ class LogWindow:
 
 
 def read_log_bytes(pipeline: Pipeline) -> Mapping[str, int]:
-    """The bytes of the pipeline's topics by their kind. Raises CdcError when the cluster does not tell."""
+    """The bytes of the pipeline's topics by their kind; nothing where the client that asks cannot log in.
+
+    Raises CdcError when the cluster does not tell.
+    """
     log = pipeline.settings.log
+    if not can_ask(log):
+        return {}
     with open_administration(log) as client:
         return sum_bytes(client, partial(kind_of_topic, log.prefix))
 
