@@ -79,11 +79,9 @@ def follow(
         held.enter_context(stop_on_signals(stopping, say))
         streams.take_over(names)
         failures = _run_streams(
-            streams, names, partial(_find_fatal, pipeline, monitor, leases, is_awaited=until_caught_up), stopping
+            streams, leases, partial(_find_fatal, pipeline, monitor, leases, is_awaited=until_caught_up), stopping
         )
-        # a stream may meet what took the lease away before the next look does
-        lost = _find_lost(leases) if any(failures) else None
-    _raise_first([lost, *failures])
+    _raise_first(failures)
     if until_caught_up:
         pipeline.look_again()
         _raise_first([_find_incomplete(pipeline, names)])
@@ -108,14 +106,19 @@ def _tune_process() -> None:
 
 
 def _run_streams(
-    streams: ProcessStreams, names: Sequence[str], find_fatal: Callable[[], CdcError | None], stopping: threading.Event
+    streams: ProcessStreams,
+    leases: Mapping[str, Lease],
+    find_fatal: Callable[[], CdcError | None],
+    stopping: threading.Event,
 ) -> list[CdcError | None]:
-    """Run the streams to their ends; returns the reason to end the process, if any, and each stream's failure."""
+    """Run a stream for each lease to its end; returns the reason to end the process, if any, and each one's failure."""
     # leaving the pool waits for every stream: each ends after its current batch
-    with streams.report(), ThreadPoolExecutor(len(names)) as threads:
-        running = [threads.submit(streams.run, name) for name in names]
+    with streams.report(), ThreadPoolExecutor(len(leases)) as threads:
+        running = [threads.submit(streams.run, name) for name in leases]
         fatal = _wait_for_streams(running, find_fatal, stopping)
-        return [fatal, *(stream.result() for stream in running)]
+        failures = [stream.result() for stream in running]
+        # a stream may meet what took its lease away before the next look does
+        return [fatal or (_find_lost(leases) if any(failures) else None), *failures]
 
 
 def _raise_first(failures: Sequence[CdcError | None]) -> None:
