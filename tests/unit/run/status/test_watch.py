@@ -54,12 +54,14 @@ def mute(tmp_path: Path) -> Iterator[tuple[Pipeline, list[socket.socket]]]:
 def count_callers(part: socket.socket) -> int:
     """How many have connected to a part that takes no connection up."""
     part.setblocking(False)
-    number = 0
+    taken: list[socket.socket] = []
     with suppress(BlockingIOError):
         while True:
-            part.accept()[0].close()
-            number += 1
-    return number
+            taken.append(part.accept()[0])
+    # not before all are counted: whoever still waits would hear of the end, and ask again why
+    for each in taken:
+        each.close()
+    return len(taken)
 
 
 def test_mute_parts_are_asked_side_by_side_and_once(
