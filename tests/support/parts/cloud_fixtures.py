@@ -26,7 +26,7 @@ from cdc.https import tls_context
 from cdc.sinks.lake.cloud_settings import AzureSettings, GoogleSettings
 from tests.support.parts import google_gate
 from tests.support.parts.clouds import fetch_azurite, fetch_fake_gcs
-from tests.support.parts.ports import free_port, free_ports
+from tests.support.parts.ports import server_ports
 from tests.support.waiting import until
 
 ACCOUNT: Final = "ours"
@@ -88,7 +88,7 @@ class GoogleServer:
 @pytest.fixture(scope="session")
 def azure_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureServer]:
     """An Azurite that all tests of a run share."""
-    folder, port = tmp_path_factory.mktemp("azure"), free_port()
+    folder, port = tmp_path_factory.mktemp("azure"), server_ports(1)[0]
     key = base64.b64encode(secrets.token_bytes(64)).decode()
     entry = fetch_azurite() / "dist/src/blob/main.js"
     options = ["--blobPort", str(port), "--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry"]
@@ -102,7 +102,7 @@ def azure_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureServ
 def google_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GoogleServer]:
     """A fake-gcs-server, and a gate before it, that all tests of a run share."""
     folder = tmp_path_factory.mktemp("google")
-    port, behind = map(str, free_ports(2))
+    port, behind = map(str, server_ports(2))
     own, key = make_service_account()
     public = own.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     (folder / "public.pem").write_bytes(public)

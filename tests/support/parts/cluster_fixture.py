@@ -14,7 +14,7 @@ from pyspark.java_gateway import launch_gateway
 
 from cdc.https import tls_context
 from cdc.local.servers.java import find_java
-from tests.support.parts.ports import free_ports
+from tests.support.parts.ports import server_ports
 from tests.support.parts.worker_python import make_worker_python
 from tests.support.waiting import until
 
@@ -39,7 +39,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """
     find_java()
     folder = tmp_path_factory.mktemp("cluster")
-    port, web = free_ports(2)
+    port, web = server_ports(2)
     master, page = f"spark://{HOST}:{port}", f"http://{HOST}:{web}/json/"
     with _java(folder / "log") as gateway, ExitStack() as running:
         jvm = gateway.jvm

@@ -16,7 +16,7 @@ import pyspark
 
 from cdc.local.fetch.jars import spark_jars
 from cdc.local.servers.java import find_java
-from tests.support.parts.ports import free_port
+from tests.support.parts.ports import server_ports
 from tests.support.waiting import until
 
 _OPTIONS: Final = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -87,7 +87,9 @@ def make_metastore(folder: Path, connection: "psycopg.Connection[object]", passw
     connection.execute(f"CREATE DATABASE {name}".encode())
     info = connection.info
     folder.mkdir()
-    return Metastore(folder, free_port(), f"jdbc:postgresql://{info.host}:{info.port}/{name}", info.user, password)
+    return Metastore(
+        folder, server_ports(1)[0], f"jdbc:postgresql://{info.host}:{info.port}/{name}", info.user, password
+    )
 
 
 def _answers(port: int) -> bool:

@@ -19,7 +19,7 @@ from cdc.local.fetch.jars import fetch
 from cdc.local.servers.java import find_java
 from cdc.sinks.lake.settings import S3Settings
 from cdc.sinks.lake.storage import spark_s3a as s3a
-from tests.support.parts.ports import free_port
+from tests.support.parts.ports import server_ports
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def started(folder: Path, **properties: str) -> Iterator[S3Server]:
     """A server for as long as the context lasts."""
     buckets = folder / "buckets"
     buckets.mkdir()
-    endpoint = f"http://127.0.0.1:{free_port()}"
+    endpoint = f"http://127.0.0.1:{server_ports(1)[0]}"
     own = {
         "s3proxy.endpoint": endpoint,
         "s3proxy.authorization": "aws-v2-or-v4",

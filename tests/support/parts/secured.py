@@ -16,7 +16,7 @@ from cdc.local.servers import connect_worker, kafka_broker
 from cdc.local.state_dir import Home
 from cdc.log.logins import TOKEN_URLS
 from tests.support.parts.authority import AUDIENCE, STORE_WORD, Authority
-from tests.support.parts.ports import free_ports
+from tests.support.parts.ports import server_ports
 
 PLAIN_USER = "plain"
 _SECURITY = "org.apache.kafka.common.security"
@@ -60,7 +60,7 @@ class Secured:
 
 
 def _choose() -> SecuredPorts:
-    certified, login, connect, tokens = free_ports(4)
+    certified, login, connect, tokens = server_ports(4)
     return SecuredPorts(certified, login, connect, tokens, secrets.token_hex(12))
 
 

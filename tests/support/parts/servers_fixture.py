@@ -17,7 +17,7 @@ from cdc.config.init import TemplateValues
 from cdc.local.endpoints import Service
 from cdc.local.services import down, up, wipe
 from cdc.local.state_dir import Home
-from tests.support.parts.ports import free_ports
+from tests.support.parts.ports import server_ports
 from tests.support.parts.secured import further_listeners
 
 DOCKER = Path(__file__).parents[3] / "docker"
@@ -216,7 +216,7 @@ def containers(folder: Path) -> Iterator[Servers]:
 
 def own_stack(name: str) -> dict[str, str]:
     """What Compose is told of a stack that only this process has: others would stop its parts."""
-    ports = zip(PORTS, map(str, free_ports(len(PORTS))), strict=True)
+    ports = zip(PORTS, map(str, server_ports(len(PORTS))), strict=True)
     return {"COMPOSE_PROJECT_NAME": f"cdc-{name}-{os.getpid()}", **dict(ports)}
 
 
