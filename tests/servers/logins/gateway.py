@@ -6,11 +6,10 @@ request's headers, this decides: a signature is made anew by botocore and compar
 
 import base64
 import ssl
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Self
 
 import urllib3
@@ -19,6 +18,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from tests.support.parts.authority import Authority
+from tests.support.parts.tls_serving import serve_over_tls
 
 USER, REGION = "writer", "eu-central-1"
 ACCESS_KEY = "AKIDEXAMPLE"
@@ -46,18 +46,11 @@ class Gateway:
         context.load_cert_chain(own.certificate, own.key)
         context.load_verify_locations(self.authority.ca)
         context.verify_mode = ssl.CERT_REQUIRED
-        with ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"gateway": self})) as server:
-            server.daemon_threads = True
-            # a client that is not let in ends its own thread, not that of the server
-            server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-            self.port = server.server_port
-            thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-            thread.start()
+        # a client that is not let in ends its own thread, not that of the server
+        with serve_over_tls(type("Handler", (_Handler,), {"gateway": self}), context) as self.port:
             try:
                 yield self
             finally:
-                server.shutdown()
-                thread.join()
                 self.pool.clear()
 
     def lets_in(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> bool:

@@ -3,15 +3,15 @@
 import base64
 import json
 import ssl
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Self
 from urllib.parse import parse_qs, unquote_plus
 
 from tests.support.parts.authority import Authority
+from tests.support.parts.tls_serving import serve_over_tls
 
 CLIENT, SCOPE = "cdc", "kafka"
 
@@ -31,15 +31,8 @@ class TokenServer:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         own = self.authority.issue("tokens", "localhost")
         context.load_cert_chain(own.certificate, own.key)
-        with ThreadingHTTPServer(("127.0.0.1", self.port), _handler(self)) as server:
-            server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-            thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-            thread.start()
-            try:
-                yield self
-            finally:
-                server.shutdown()
-                thread.join()
+        with serve_over_tls(_handler(self), context, self.port):
+            yield self
 
     def answer(self, authorization: str, body: str) -> tuple[int, dict[str, object]]:
         asked = {name: values[0] for name, values in parse_qs(body).items()}

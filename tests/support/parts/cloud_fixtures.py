@@ -4,19 +4,14 @@ import base64
 import hashlib
 import hmac
 import json
-import os
 import secrets
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import formatdate
-from pathlib import Path
 from typing import Final
 
 import httpx
-import psutil
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -27,7 +22,7 @@ from cdc.sinks.lake.cloud_settings import AzureSettings, GoogleSettings
 from tests.support.parts import google_gate
 from tests.support.parts.clouds import fetch_azurite, fetch_fake_gcs
 from tests.support.parts.ports import server_ports
-from tests.support.waiting import until
+from tests.support.parts.server_process import run_server
 
 ACCOUNT: Final = "ours"
 
@@ -94,7 +89,7 @@ def azure_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureServ
     options = ["--blobPort", str(port), "--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry"]
     command = ["node", str(entry), *options, "--silent"]
     endpoint = f"http://127.0.0.1:{port}/{ACCOUNT}"
-    with _running(command, folder, endpoint, {"AZURITE_ACCOUNTS": f"{ACCOUNT}:{key}"}):
+    with run_server(command, endpoint, folder / "azurite.log", {"AZURITE_ACCOUNTS": f"{ACCOUNT}:{key}"}):
         yield AzureServer(endpoint, key)
 
 
@@ -111,7 +106,10 @@ def google_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GoogleSe
     emulator = [str(fetch_fake_gcs()), *options, "-log-level", "error"]
     gate = [sys.executable, google_gate.__file__, port, host, str(folder / "public.pem")]
     endpoint = f"http://127.0.0.1:{port}"
-    with _running(emulator, folder, f"http://{host}", {}), _running(gate, folder, endpoint, {}):
+    with (
+        run_server(emulator, f"http://{host}", folder / "emulator.log", {}),
+        run_server(gate, endpoint, folder / "gate.log", {}),
+    ):
         yield GoogleServer(endpoint, host, key)
 
 
@@ -122,28 +120,6 @@ def make_service_account() -> tuple[rsa.RSAPrivateKey, str]:
     pem = own.private_bytes(*encoding).decode()
     account = {"type": "service_account", "client_email": "cdc@p.example", "private_key_id": "1", "private_key": pem}
     return own, json.dumps(account)
-
-
-@contextmanager
-def _running(command: list[str], folder: Path, endpoint: str, environ: Mapping[str, str]) -> Iterator[None]:
-    log = folder / f"{Path(command[1]).name}.log"
-    with log.open("w") as out:
-        process = psutil.Popen(command, cwd=folder, env={**os.environ, **environ}, stdout=out, stderr=subprocess.STDOUT)
-    try:
-        until(lambda: process.poll() is not None or _answers(endpoint), "the emulator answers")
-        assert process.poll() is None, log.read_text()
-        yield
-    finally:
-        process.terminate()
-        process.wait(60)
-
-
-def _answers(endpoint: str) -> bool:
-    try:
-        httpx.get(endpoint, verify=tls_context())
-    except httpx.TransportError:
-        return False
-    return True
 
 
 def _sign_container(name: str, key: str) -> Mapping[str, str]:

@@ -1,26 +1,21 @@
 """A real S3 server for tests: S3Proxy on a folder, where each bucket is a folder and each object a file."""
 
-import os
 import secrets
-import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import httpx
-import psutil
 import pytest
 from pydantic import SecretStr
 
-from cdc.https import tls_context
 from cdc.local.fetch.jars import fetch
 from cdc.local.servers.java import find_java
 from cdc.sinks.lake.settings import S3Settings
 from cdc.sinks.lake.storage import spark_s3a as s3a
 from tests.support.parts.ports import server_ports
-from tests.support.waiting import until
+from tests.support.parts.server_process import run_server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -100,28 +95,9 @@ def started(folder: Path, **properties: str) -> Iterator[S3Server]:
         "jclouds.provider": "filesystem",
         "jclouds.filesystem.basedir": str(buckets),
     }
-    process = _process(folder, {**own, **{f"s3proxy.{name}": value for name, value in properties.items()}})
-    try:
-        until(lambda: process.poll() is not None or _answers(endpoint), "S3Proxy answers")
-        assert process.poll() is None, (folder / "log").read_text()
-        yield S3Server(endpoint, buckets)
-    finally:
-        process.terminate()
-        process.wait(60)
-
-
-def _process(folder: Path, properties: Mapping[str, str]) -> psutil.Popen:
     file = folder / "s3proxy.conf"
-    file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+    wanted = {**own, **{f"s3proxy.{name}": value for name, value in properties.items()}}
+    file.write_text("".join(f"{name}={value}\n" for name, value in wanted.items()))
     command = find_java().command("org.gaul.s3proxy.Main", OPTIONS, ["--properties", str(file)])
-    environment = {**os.environ, "CLASSPATH": str(fetch("s3proxy")[0])}
-    with (folder / "log").open("w") as log:
-        return psutil.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
-
-
-def _answers(endpoint: str) -> bool:
-    try:
-        httpx.get(endpoint, verify=tls_context())
-    except httpx.TransportError:
-        return False
-    return True
+    with run_server(command, endpoint, folder / "log", {"CLASSPATH": str(fetch("s3proxy")[0])}):
+        yield S3Server(endpoint, buckets)

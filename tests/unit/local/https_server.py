@@ -1,15 +1,16 @@
 """An HTTPS server on this machine whose certificate comes from an authority that nobody else knows."""
 
 import ssl
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 import trustme
+
+from tests.support.parts.tls_serving import serve_over_tls
 
 
 @dataclass
@@ -47,16 +48,9 @@ def serving(answers: Answers) -> Iterator[None]:
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     answers.authority.issue_cert("localhost").configure_cert(context)
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        answers.url = f"https://localhost:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            yield
-        finally:
-            server.shutdown()
-            thread.join()
+    with serve_over_tls(Handler, context, is_patient=False) as port:
+        answers.url = f"https://localhost:{port}"
+        yield
 
 
 @pytest.fixture
