@@ -9,9 +9,7 @@ import java.util.Properties;
 import java.util.function.UnaryOperator;
 import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
-import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.connect.connector.ConnectRecord;
-import org.apache.kafka.connect.transforms.predicates.Predicate;
 
 /**
  * What is sent instead of the values of some columns, by the texts that Postgres writes (`connect/masks.py`; a copy does
@@ -20,10 +18,8 @@ import org.apache.kafka.connect.transforms.predicates.Predicate;
  * Configured by `exact.masks`, lines of a table, a column and its mask, with tabs between, and `exact.mask.secret`. Of a
  * table that has a line, only columns that are `plain` are sent as they are: one that was renamed or added is null, until
  * who wrote the lines knows it.
- *
- * It is a predicate that is never used, as {@link PostgresText} is: who asks can tell whether this class is there.
  */
-public final class Masks<R extends ConnectRecord<R>> implements Predicate<R> {
+public final class Masks<R extends ConnectRecord<R>> extends ListedPredicate<R> {
 
     private static final UnaryOperator<String> NOTHING = text -> null;
     private static final String PLAIN = "plain";
@@ -102,23 +98,5 @@ public final class Masks<R extends ConnectRecord<R>> implements Predicate<R> {
             }
         }
         return read.toString();
-    }
-
-    @Override
-    public ConfigDef config() {
-        return new ConfigDef();
-    }
-
-    @Override
-    public void configure(Map<String, ?> settings) {
-    }
-
-    @Override
-    public boolean test(R record) {
-        return false;
-    }
-
-    @Override
-    public void close() {
     }
 }

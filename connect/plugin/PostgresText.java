@@ -5,14 +5,11 @@ import io.debezium.spi.converter.CustomConverter;
 import io.debezium.spi.converter.RelationalColumn;
 import java.math.BigDecimal;
 import java.sql.SQLException;
-import java.util.Map;
 import java.util.Properties;
 import java.util.Set;
 import java.util.function.UnaryOperator;
-import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.connect.connector.ConnectRecord;
 import org.apache.kafka.connect.data.SchemaBuilder;
-import org.apache.kafka.connect.transforms.predicates.Predicate;
 import org.postgresql.util.PGInterval;
 
 /**
@@ -23,12 +20,9 @@ import org.postgresql.util.PGInterval;
  * table, a tab and a column, whose dates and timestamps are sent as text as well (`listed`). What Debezium calls a
  * converter is asked once for each column, and given each of its values (Debezium, "Custom converters"). It masks, too
  * ({@link Masks}): a column has one converter, and no record ever holds what another one would mask later.
- *
- * It is a predicate, too, one that is never used: Kafka Connect lists those that it has, so that who asks can tell
- * whether this class is there, before a connector is made that needs it.
  */
-public final class PostgresText<R extends ConnectRecord<R>>
-        implements CustomConverter<SchemaBuilder, RelationalColumn>, Predicate<R> {
+public final class PostgresText<R extends ConnectRecord<R>> extends ListedPredicate<R>
+        implements CustomConverter<SchemaBuilder, RelationalColumn> {
 
     /** Types, by the number that they have in every cluster, whose values Debezium sends whole; a domain has its base's. */
     private static final Set<Integer> SENT_WHOLE = Set.of(
@@ -103,24 +97,6 @@ public final class PostgresText<R extends ConnectRecord<R>>
             }
         }
         return written.toString();
-    }
-
-    @Override
-    public ConfigDef config() {
-        return new ConfigDef();
-    }
-
-    @Override
-    public void configure(Map<String, ?> settings) {
-    }
-
-    @Override
-    public boolean test(R record) {
-        return false;
-    }
-
-    @Override
-    public void close() {
     }
 
     private String masked(UnaryOperator<String> mask, Object value) {
