@@ -6,7 +6,7 @@ import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from select import select
+from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 from typing import Final
 
 import asyncpg
@@ -15,6 +15,7 @@ from psycopg.pq import PGconn, PollingStatus
 from psycopg.pq import abc as pq
 
 from cdc.core.error_text import pick_first_line
+from cdc.core.waiting import Deadline
 from cdc.postgres.errors import UNAUTHENTICATED
 from cdc.postgres.session import is_bound, open_session
 
@@ -22,7 +23,7 @@ _known = dict[tuple[str, str], str]()
 """Connection string and text of a refusal → its SQLSTATE."""
 _TRACED: Final = re.compile(rb'ErrorResponse\t.*? C "([0-9A-Z]{5})"')
 """The line of libpq's trace (`PQtrace`) for a server's refusal."""
-_TRACE_SECONDS: Final = 10
+_TRACE_SECONDS: Final = 10.0
 _SENT = ("application_name", "options", "replication")
 
 
@@ -73,10 +74,17 @@ def _trace(conninfo: str) -> str | None:
 
 
 def _poll(connection: pq.PGconn) -> None:
+    # of all together: libpq's own time-out is of calls that block
+    deadline = Deadline(_TRACE_SECONDS)
     while (state := connection.connect_poll()) not in (PollingStatus.OK, PollingStatus.FAILED):
-        is_reading = state == PollingStatus.READING
-        waiting = [connection.socket]
-        select(waiting if is_reading else [], [] if is_reading else waiting, [], _TRACE_SECONDS)
+        if deadline.is_past:
+            return
+        event = EVENT_READ if state == PollingStatus.READING else EVENT_WRITE
+        # not select(): a process with many open files has descriptors above its limit; made anew, since the socket of a
+        # further address is another one
+        with DefaultSelector() as waiting:
+            waiting.register(connection.socket, event)
+            waiting.select(deadline.seconds_left)
 
 
 def _try_to_connect(conninfo: str) -> str | None:
