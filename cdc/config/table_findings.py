@@ -1,5 +1,6 @@
 """Problems of `source.tables`, and of the settings that name tables, which the file shows by itself."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -62,9 +63,12 @@ def find_wrong_policies(source: SourceSettings) -> Iterable[Finding]:
 
 def _find_wrong_masks(source: SourceSettings) -> Iterable[Finding]:
     for block, names in (("mask", source.mask), ("where", source.where)):
-        yield from (((block, name), why) for name in names if (why := _find_misnamed(name, names)))
+        counts = Counter(TableName.parse(name) for name in names if not is_pattern(name))
+        yield from (((block, name), why) for name in names if (why := _find_misnamed(name, counts)))
+    # once: it reads every mask, and hashes by the secret
+    choices = source.choices
     for name, columns in source.mask.items():
-        of = source.choices.types_of(TableName.parse(name))
+        of = choices.types_of(TableName.parse(name))
         for column, text in columns.items():
             if of.named.get(column):
                 yield ("mask", name, column), "is in source.column_types, too: a mask decides the type"
@@ -72,11 +76,10 @@ def _find_wrong_masks(source: SourceSettings) -> Iterable[Finding]:
                 yield ("mask", name, column), "needs source.mask_secret"
 
 
-def _find_misnamed(name: str, names: Iterable[str]) -> str | None:
+def _find_misnamed(name: str, counts: Mapping[TableName, int]) -> str | None:
     if is_pattern(name):
         return "is a pattern: name each table, so that none of its columns is missed"
-    is_twice = sum(TableName.parse(other) == TableName.parse(name) for other in names) > 1
-    return "is there twice" if is_twice else None
+    return "is there twice" if counts[TableName.parse(name)] > 1 else None
 
 
 def _may_match(pattern: str, selection: Selection) -> bool:

@@ -33,7 +33,7 @@ class Mask:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a mask as in `source.mask`, or as `str` writes it; raises ValueError for another text."""
+        """Read a mask as in `source.mask`; raises ValueError for another text."""
         kind, colon, behind = text.partition(":")
         if kind not in list(MaskKind) or (kind == MaskKind.WORD) is not bool(colon):
             raise ValueError(f"is not {MASKS}")

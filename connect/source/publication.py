@@ -1,6 +1,6 @@
 """The publication: the tables that the source sends. It is committed before a slot is created."""
 
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -34,6 +34,12 @@ def read_publication(connection: Connection, publication: str) -> set[TableName]
     return {TableName(*row) for row in connection.execute(read_sql("published_tables"), (publication,)).fetchall()}
 
 
+def read_parts(connection: Connection, publication: str, wanted: Parts) -> Parts:
+    """What is sent of each table of the publication that is, or should be, sent in part."""
+    published = (read_publication(connection, publication) or set()) if wanted else set[TableName]()
+    return {**dict.fromkeys(published & wanted.keys(), WHOLE), **read_sent_parts(connection, publication)}
+
+
 def publish(
     connection: Connection, source: SourceSettings, tables: Sequence[TableName], anew: Collection[TableName] = ()
 ) -> list[TableName]:
@@ -54,15 +60,18 @@ def publish(
         has = read_publication(connection, publication)
     added = [table for table in tables if table not in (has or set())]
     if has is not None and added:
-        _alter(connection, publication, sql.SQL("ADD TABLE {}").format(_to_table_list(added, parts)), added)
+        _run(connection, publication, make_add_sql(publication, added, parts), added)
     _publish_anew(connection, publication, [table for table in anew if table in tables and table not in added], parts)
-    check_whole(connection, source)
+    check_whole(connection, source, parts)
     return added
 
 
 def _publish_anew(connection: Connection, publication: str, tables: Sequence[TableName], parts: Parts) -> None:
     """Publish tables with the parts of the settings, where they differ."""
-    sent, wrong = read_sent_parts(connection, publication), find_wrong_parts(connection, publication, parts)
+    if not tables:
+        return
+    sent = read_parts(connection, publication, parts)
+    wrong = find_wrong_parts(connection, sent, parts)
     other = [
         table
         for table in tables
@@ -73,7 +82,7 @@ def _publish_anew(connection: Connection, publication: str, tables: Sequence[Tab
     # nobody sees the publication without them
     with connection.transaction():
         withdraw(connection, publication, other)
-        _alter(connection, publication, sql.SQL("ADD TABLE {}").format(_to_table_list(other, parts)), other)
+        _run(connection, publication, make_add_sql(publication, other, parts), other)
 
 
 def make_create_sql(publication: str, tables: Sequence[TableName], parts: Parts = NO_PARTS) -> sql.Composed:
@@ -128,10 +137,12 @@ def _to_table_list(tables: Sequence[TableName], parts: Parts = NO_PARTS) -> sql.
     )
 
 
-def check_whole(connection: Connection, source: SourceSettings) -> None:
+def check_whole(
+    connection: Connection, source: SourceSettings, parts: Parts | None = None, anew: Collection[TableName] = ()
+) -> None:
     """Raise PreconditionError when the publication, if it exists, leaves more out than the settings say, or less.
 
-    The copy has what the settings say: another stream would diverge from it.
+    The copy has what the settings say: another stream would diverge from it. `parts`, `anew`: as in `find_partial`.
     """
     publication = source.publication
     row = connection.execute(
@@ -147,7 +158,7 @@ def check_whole(connection: Connection, source: SourceSettings) -> None:
             name, sql.Literal(OPERATIONS)
         )
         raise PreconditionError(f"publication {publication} leaves changes out", alter.as_string(connection))
-    if wrong := find_partial(connection, source):
+    if wrong := find_partial(connection, source, anew, parts):
         raise PreconditionError(wrong.what, "; ".join(wrong.statements))
 
 
@@ -160,14 +171,15 @@ class WrongParts:
 
 
 def find_partial(
-    connection: Connection, source: SourceSettings, anew: Set[TableName] = frozenset()
+    connection: Connection, source: SourceSettings, anew: Collection[TableName] = (), parts: Parts | None = None
 ) -> WrongParts | None:
     """Find tables of which the publication sends other rows or columns than the settings say; None if there are none.
 
-    `anew`: tables that a bootstrap publishes anew.
+    `anew`: tables that a bootstrap publishes anew. `parts`: what the settings say, where that was read already.
     """
-    parts = find_parts(connection, source)
-    wrong = [table for table in find_wrong_parts(connection, source.publication, parts) if table not in anew]
+    parts = find_parts(connection, source) if parts is None else parts
+    sent = read_parts(connection, source.publication, parts)
+    wrong = [table for table in find_wrong_parts(connection, sent, parts) if table not in anew]
     if not wrong:
         return None
     named = ", ".join(map(str, wrong))

@@ -58,13 +58,11 @@ def read_sent_parts(connection: Connection, publication: str) -> dict[TableName,
     return {TableName(schema, table): PublishedPart(tuple(names), where or "") for schema, table, where, names in rows}
 
 
-def find_wrong_parts(connection: Connection, publication: str, wanted: Parts) -> list[TableName]:
-    """The tables of the publication of which it sends other rows than wanted, or columns that are not wanted."""
-    sent = read_sent_parts(connection, publication)
-    published = {
-        name: sent.get(name, WHOLE) for name in sorted({*sent, *_list_published(connection, publication, wanted)})
-    }
-    return [name for name, part in published.items() if not is_sent_as(connection, name, part, wanted.get(name, WHOLE))]
+def find_wrong_parts(connection: Connection, sent: Parts, wanted: Parts) -> list[TableName]:
+    """The published tables of which other rows are sent than wanted, or columns that are not wanted."""
+    return [
+        name for name, part in sorted(sent.items()) if not is_sent_as(connection, name, part, wanted.get(name, WHOLE))
+    ]
 
 
 def is_sent_as(connection: Connection, name: TableName, sent: PublishedPart, wanted: PublishedPart) -> bool:
@@ -120,13 +118,6 @@ def _make_part(shape: Shape, dropped: Sequence[str], where: str) -> PublishedPar
     sent = [column.name for column in shape.columns if not column.is_generated and column.name not in dropped]
     is_cut = dropped and shape.identity is not ReplicaIdentity.FULL
     return PublishedPart(tuple(sent), where, tuple(dropped)) if is_cut else PublishedPart((), where)
-
-
-def _list_published(connection: Connection, publication: str, names: Parts) -> list[TableName]:
-    from cdc.connect.source.publication import read_publication
-
-    published = read_publication(connection, publication) or set()
-    return [name for name in names if name in published]
 
 
 def _is_same_condition(connection: Connection, name: TableName, sent: str, wanted: str) -> bool:

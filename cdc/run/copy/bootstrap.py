@@ -92,9 +92,7 @@ def bootstrap(
         for line in checks.lines():
             say(line)
         # before the lease: every step makes only missing parts, and two processes make the same ones
-        copied = pipeline.lake_follower.bookmarks()
-        to_copy = [name for name in checks.names if name in checks.again or name not in copied]
-        anew = list_parted(pipeline, to_copy)
+        anew = list_parted(pipeline, find_uncopied(pipeline, checks.names, checks.again))
         registered = prepare_capture(pipeline, connection, checks.tables, say, anew=anew)
         pipeline.requests.forget_teardown()
         with pipeline.leases.hold(COPIES), trouble_log(pipeline.state):

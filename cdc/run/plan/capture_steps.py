@@ -81,9 +81,9 @@ class CaptureSteps:
         """Tables that are published anew, with other rows or columns; only those that are copied again."""
         name, again = self._source.publication, self._checks.again
         parts = published_parts.find_parts(self._connection, self._source)
-        wrong = published_parts.find_wrong_parts(self._connection, name, parts)
-        if not {*wrong} <= again.keys():
-            publication.check_whole(self._connection, self._source)
+        sent = publication.read_parts(self._connection, name, parts)
+        wrong = published_parts.find_wrong_parts(self._connection, sent, parts)
+        publication.check_whole(self._connection, self._source, parts, again.keys())
         if changed := [table for table in wrong if table in has]:
             what = ", ".join(map(str, changed))
             yield PlannedStep(Sign.CHANGE, "publication", name, f"other rows or columns of {what}")

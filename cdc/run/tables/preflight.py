@@ -158,13 +158,14 @@ def _find_unmaskable(tables: Iterable[Table]) -> Refusals:
 
 def _find_unnamed(connection: Connection, pipeline: Pipeline, new: Iterable[TableName]) -> Refusals:
     """Refuse new tables that only a pattern names, while one with masks or a filter is gone: one may be the other."""
-    choices = pipeline.settings.source.choices
-    parted = [*{**choices.masks, **choices.wheres}]
-    gone = {*parted} - read_shapes(connection, parted).keys() if parted else {*()}
+    choices, named = pipeline.settings.source.choices, {*pipeline.settings.selection.names}
+    parted, unnamed = [*{**choices.masks, **choices.wheres}], [name for name in new if name not in named]
+    if not (parted and unnamed):
+        return {}
+    gone = {*parted} - read_shapes(connection, parted).keys()
     what = f"source.mask or source.where names {', '.join(map(str, sorted(gone)))}, which is gone, and may be this one"
     remedy = "give this one its masks and its filter, and take that one out"
-    unnamed = [name for name in new if name not in pipeline.settings.selection.names] if gone else []
-    return {name: PreconditionError(f"{name}: {what}", remedy) for name in unnamed}
+    return {name: PreconditionError(f"{name}: {what}", remedy) for name in unnamed} if gone else {}
 
 
 def _find_unmasked(pipeline: Pipeline, shapes: Mapping[TableName, Shape]) -> Refusals:

@@ -138,8 +138,9 @@ class PinnedSource:
 
     def _side(self, table: Table, held: Held | None) -> Side:
         """The source's side of a comparison, read once for all followers that hold the same and differ."""
-        asked, source = (table.name, held.name if held else ""), self._source(table)
+        asked = (table.name, held.name if held else "")
         if asked not in self.sides:
+            source = self._source(table)
             with _translate_read_errors(table):
                 rows = rows_as_held(source, table, held) if held else source.frame()
                 self.sides[asked] = hash_side(rows, held.table if held else table)

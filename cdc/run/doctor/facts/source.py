@@ -217,4 +217,6 @@ def _read_publication(connection: Connection, source: SourceSettings, anew: Set[
     if not rows:
         return PublicationFacts(parts=parts)
     tables = publication.read_publication(connection, name) or set()
-    return PublicationFacts(rows[0], frozenset(tables), publication.find_partial(connection, source, anew), parts)
+    return PublicationFacts(
+        rows[0], frozenset(tables), publication.find_partial(connection, source, anew, parts), parts
+    )
