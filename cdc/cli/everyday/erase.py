@@ -28,7 +28,7 @@ def erase(  # noqa: PLR0913, PLR0917 - each is an option of the verb
     value: Annotated[list[str] | None, typer.Option("--value", help="A further text to search for.")] = None,
     folder: Annotated[
         list[Path] | None,
-        typer.Option("--folder", help="ByteSearch this, too: data of brokers or nodes.", exists=True, file_okay=False),
+        typer.Option("--folder", help="Search this, too: data of brokers or nodes.", exists=True, file_okay=False),
     ] = None,
     delete_at_source: Annotated[
         bool, typer.Option("--delete-at-source", help="Delete the row in Postgres, too, by the pipeline's user.")

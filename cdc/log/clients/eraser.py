@@ -5,17 +5,16 @@ record once the old one is `segment.ms` old. So a record is written that nobody 
 """
 
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from confluent_kafka import ConsumerGroupTopicPartitions, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource
 
 from cdc.core.errors import UnreachableError
-from cdc.log.clients.connection import REQUEST_SECONDS, Connection
+from cdc.log.clients.connection import REQUEST_SECONDS
 from cdc.log.clients.reader import Reader, Record
+from cdc.log.clients.topics import Admin
 from cdc.log.settings import LogSettings
 
 FILLER: Final = b"cdc erase"
@@ -26,28 +25,15 @@ Places = Mapping[int, int]
 """Offsets by partition."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaggingGroup:
-    """A consumer group that has not read what is to be deleted."""
-
-    group: str
-    topic: str
-
-
-class LogEraser:
+class LogEraser(Admin):
     """Acts on topics, each by its name."""
 
     def __init__(self, log: LogSettings) -> None:
+        super().__init__(log)
         self._log = log
-        self._connection = Connection(log)
-        with self._connection.translate_errors():
-            self._client = AdminClient(self._connection.options())
 
     def __enter__(self) -> "LogEraser":
         return self
-
-    def __exit__(self, *_: object) -> None:
-        self._client.__exit__(None, None, None)
 
     def read_own(self, topic: str, names: Collection[str]) -> Own:
         """What the topic itself says of these properties."""
@@ -102,7 +88,7 @@ class LogEraser:
             for done in self._client.delete_records(wanted, request_timeout=REQUEST_SECONDS).values():
                 done.result()
 
-    def find_lagging(self, topic: str, behind: Places) -> Iterator[LaggingGroup]:
+    def find_lagging(self, topic: str, behind: Places) -> Iterator[str]:
         """The consumer groups with a committed offset in the topic that is below one of these."""
         with self._connection.translate_errors():
             groups = self._client.list_consumer_groups(request_timeout=REQUEST_SECONDS).result().valid
@@ -110,7 +96,7 @@ class LogEraser:
                 asked = [ConsumerGroupTopicPartitions(group.group_id)]
                 [answer] = self._client.list_consumer_group_offsets(asked, request_timeout=REQUEST_SECONDS).values()
                 if any(_is_behind(place, topic, behind) for place in answer.result().topic_partitions or ()):
-                    yield LaggingGroup(group.group_id, topic)
+                    yield group.group_id
 
 
 def find_records(log: LogSettings, topic: str, is_wanted: Callable[[Record], bool]) -> Iterator[Record]:
@@ -123,7 +109,7 @@ def find_records(log: LogSettings, topic: str, is_wanted: Callable[[Record], boo
                     yield record
 
 
-def last_places(records: Sequence[Record]) -> Places:
+def last_places(records: Iterable[Record]) -> Places:
     """The last offset of each partition among the records."""
     found = dict[int, int]()
     for record in records:

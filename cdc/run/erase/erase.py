@@ -26,7 +26,7 @@ from cdc.run.erase.log_steps import LogErasure
 from cdc.run.erase.plan import ErasurePlan, make_plan
 from cdc.run.erase.progress import ErasureProgress
 from cdc.run.erase.report import ErasureReport, write_report
-from cdc.run.erase.search import ByteSearch, search
+from cdc.run.erase.search import ByteSearch, search, search_folders
 from cdc.run.erase.target import find_target
 from cdc.run.erase.values import Sought
 from cdc.run.follow.process_streams import Say
@@ -166,13 +166,10 @@ class Erasure:
         return act_alone
 
     def _report(self) -> tuple[ErasureReport, Path]:
-        facts, after = self._progress.facts, self._search()
         # brokers and nodes delete files after their answers
-        waiting = [place for place in after.left if place.place.startswith(("folder", "state"))]
-        if waiting and not wait_until(lambda: self._has_settled(), SETTLE_SECONDS, SETTLE_POLL_SECONDS):
+        if not wait_until(self._has_settled, SETTLE_SECONDS, SETTLE_POLL_SECONDS):
             self._say("files of this machine still have it")
-        if waiting:
-            after = self._search()
+        facts, after = self._progress.facts, self._search()
         report = ErasureReport(
             self.target.name,
             str(self._request.table),
@@ -185,7 +182,8 @@ class Erasure:
         )
         path = write_report(self._pipeline, self.target, report, self._signing)
         if not after.left:
-            self._restore()
+            # what fails here is told, and kept: the next erasure sets it back
+            self._set_back()
             self._progress.remove()
         else:
             # the next run does all but the first steps again
@@ -194,7 +192,8 @@ class Erasure:
         return report, path
 
     def _has_settled(self) -> bool:
-        return not [place for place in self._search().left if place.place.startswith(("folder", "state"))]
+        places = search_folders(self._pipeline, self._sought, self._request.folders)
+        return not any(place.found or place.unknown for place in places)
 
     def _search(self) -> ByteSearch:
         at = datetime.now(UTC).isoformat(timespec="seconds")
@@ -215,13 +214,18 @@ class Erasure:
         if not self._progress.has_begun:
             return
         with suppress(CdcError):
+            self._set_back()
+
+    def _set_back(self) -> None:
+        """Set topics and indexes back; both are tried. Raises CdcError where one cannot be."""
+        try:
             self._in_log().restore()
-        with suppress(CdcError):
+        finally:
             index_steps.restore_indexes(self._pipeline, self.target, self._progress)
 
     def _check(self) -> None:
-        with hold_all(self._pipeline):
-            pass
+        for name in _list_leases(self._pipeline):
+            self._pipeline.leases.require_free(name)
         if any(stop.name == self._request.table for stop in self._pipeline.lake_follower.tables.stops()):
             raise PreconditionError(
                 f"{self._request.table} is stopped in the lake", "see `cdc status`; mend that first"
@@ -238,6 +242,10 @@ class Erasure:
 def hold_all(pipeline: Pipeline) -> Iterator[None]:
     """Nobody else follows, keeps views or copies tables on this machine. Raises RefusedError while somebody does."""
     with ExitStack() as held:
-        for name in [*pipeline.settings.followers, VIEWS, COPIES]:
+        for name in _list_leases(pipeline):
             held.enter_context(pipeline.leases.hold(name))
         yield
+
+
+def _list_leases(pipeline: Pipeline) -> list[str]:
+    return [*pipeline.settings.followers, VIEWS, COPIES]

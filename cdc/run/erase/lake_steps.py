@@ -81,7 +81,7 @@ def erase_versions(pipeline: Pipeline, target: ErasureTarget, signing: SigningKe
     count = 0
     for epoch in list_epochs_of(pipeline, target.table.name):
         assert epoch.opened is not None
-        writer = _open_writer(pipeline, pipeline.lake, epoch.opened.log, epoch.opened.table)
+        writer = _open_writer(pipeline, epoch.opened.log, epoch.opened.table)
         key = of_history(epoch.opened.table).key
         count += erase_rows(
             writer, epoch.opened.facts, key, target.holds, lambda content: (signing.public, signing.sign(content))
@@ -99,7 +99,7 @@ def rewrite(pipeline: Pipeline, target: ErasureTarget) -> int:
         opened = open_table(pipeline.lake, held.name)
         if opened is None:
             continue
-        writer = _open_writer(pipeline, pipeline.lake, *opened)
+        writer = _open_writer(pipeline, *opened)
         if held.key and has_live(writer, held.key, target.holds):
             raise PreconditionError(
                 f"{held.name} in the lake still has the row", "let `cdc follow` catch up; see `cdc status`"
@@ -165,9 +165,9 @@ def _read_version(lake: Lake, name: TableName) -> int | None:
     return opened[0].snapshot.version if opened else None
 
 
-def _open_writer(pipeline: Pipeline, lake: Lake, log: DeltaLog, table: Table) -> TableWriter:
+def _open_writer(pipeline: Pipeline, log: DeltaLog, table: Table) -> TableWriter:
     # its index is thrown away: that of the lake's own writer finds new files by itself
-    return TableWriter(table, lake.table_storage(table.name), log, _scratch(pipeline) / str(table.name))
+    return TableWriter(table, pipeline.lake.table_storage(table.name), log, _scratch(pipeline) / str(table.name))
 
 
 def _scratch(pipeline: Pipeline) -> Path:

@@ -55,7 +55,7 @@ class LogErasure:
     def list_topics(self) -> list[str]:
         """All topics of the pipeline, of capture and followers."""
         prefix = self._log.prefix
-        own = [name for kind in self._percolators().values() for name in kind]
+        own = [name for kind in self._percolators.values() for name in kind]
         with Admin(self._log) as admin:
             found = admin.list_names((f"{prefix}.", debezium_heartbeat_topic(prefix), *own))
         return found
@@ -168,12 +168,8 @@ class LogErasure:
                     **{CONFIGS: {**known, topic: dict(eraser.read_own(topic, {*ROLLING, *COMPACTING}))}}
                 )
             eraser.set_own(topic, wanted)
-        # the answer comes before the partition's leader goes by it
-        wait_until(lambda: self._goes_by(topic, wanted), ROLL_SECONDS)
-
-    def _goes_by(self, topic: str, wanted: dict[str, str]) -> bool:
-        with LogEraser(self._log) as eraser:
-            return {**eraser.read_own(topic, {*wanted})} == wanted
+            # the answer comes before the partition's leader goes by it
+            wait_until(lambda: {**eraser.read_own(topic, {*wanted})} == wanted, ROLL_SECONDS)
 
     def _put_back(self, topic: str, names: tuple[str, ...]) -> None:
         own = self._progress.facts.get(CONFIGS, {}).get(topic, {})
@@ -201,8 +197,8 @@ class LogErasure:
 
     def _check_groups(self, eraser: LogEraser, topic: str, behind: Mapping[int, int]) -> None:
         records = find_records(self._log, topic, lambda record: record.offset < behind.get(record.partition, 0))
-        needed = {partition: offset + 1 for partition, offset in last_places(list(records)).items()}
-        if groups := sorted(each.group for each in eraser.find_lagging(topic, needed)):
+        needed = {partition: offset + 1 for partition, offset in last_places(records).items()}
+        if groups := sorted(eraser.find_lagging(topic, needed)):
             raise PreconditionError(
                 f"consumer group {groups[0]} has not read {topic} up to what is to be deleted",
                 "let it read on, or delete the group (kafka-consumer-groups --delete), and run `cdc erase` again",
@@ -213,7 +209,7 @@ class LogErasure:
         return [change_topic(self._log.prefix, self._target.table.name), *self._list_events()]
 
     def _list_events(self) -> list[str]:
-        return self._existing([events for events, _, _ in self._percolators().values()])
+        return self._existing([events for events, _, _ in self._percolators.values()])
 
     def list_compacted(self) -> list[str]:
         followers = self._pipeline.settings.followers.values()
@@ -223,7 +219,7 @@ class LogErasure:
             if isinstance(follower, LatestSettings)
             for name in self._latest_names()
         }
-        return self._existing([*sorted(names), *(present for _, present, _ in self._percolators().values())])
+        return self._existing([*sorted(names), *(present for _, present, _ in self._percolators.values())])
 
     def _latest_names(self) -> list[TableName]:
         own = self._target.table.name
@@ -234,6 +230,7 @@ class LogErasure:
         with Admin(self._log) as admin:
             return [*admin.topics(names)]
 
+    @cached_property
     def _percolators(self) -> dict[str, tuple[str, str, str]]:
         followers = self._pipeline.settings.followers.items()
         kinds = {name: kind for name, kind in followers if isinstance(kind, PercolatorSettings)}
@@ -255,7 +252,7 @@ class LogErasure:
 
     def _is_match(self, record: Record) -> bool:
         """Is it a record of a match of this row, or of this saved search?"""
-        kinds = self._percolators()
+        kinds = self._percolators
         follower = next((name for name, topics in kinds.items() if record.topic in topics), None)
         if follower is None:
             return False

@@ -42,6 +42,7 @@ def make_plan(
     tables = [each.name for each in list_held(pipeline, target)]
     held = [*map(str, tables)]
     clusters = [name for name, kind in pipeline.settings.followers.items() if isinstance(kind, ClusterSettings)]
+    cut = ", ".join(erasure.list_cut_off())
     happens = [
         f"go on after {format_count(finished, 'step')} that an earlier run has done" if finished else "",
         f"search for the row's values in lake, topics, indexes and {pipeline.state}",
@@ -49,20 +50,20 @@ def make_plan(
         f"bring all followers on in this process: {', '.join(pipeline.settings.stream_names)}",
         "drop its dead letters",
         f"delete its rows and past in the lake: {', '.join(held)}",
-        f"cut off {', '.join(erasure.list_cut_off())}, and compact {', '.join(erasure.list_compacted()) or 'no topic'}",
+        f"cut off {cut}, and compact {', '.join(erasure.list_compacted()) or 'no topic'}",
         f"merge deleted documents away in the indexes of {', '.join(clusters)}" if clusters else "",
         "delete key indexes and row copies of this machine, clean logs and the page's past",
         "search again, and sign a report",
     ]
-    return ErasurePlan([each for each in happens if each], _list_costs(pipeline, tables, erasure), OUT_OF_REACH)
+    return ErasurePlan([each for each in happens if each], _list_costs(pipeline, tables, cut), OUT_OF_REACH)
 
 
-def _list_costs(pipeline: Pipeline, tables: Sequence[TableName], erasure: LogErasure) -> list[str]:
+def _list_costs(pipeline: Pipeline, tables: Sequence[TableName], cut: str) -> list[str]:
     (size, files), held = _measure(pipeline, tables), [*map(str, tables)]
     return [
         f"no other `cdc follow` may run meanwhile; the source keeps WAL for the slot {pipeline.settings.source.slot}",
         f"readers at older versions of {', '.join(held)} lose them; so do `cdc.read(at=…)` and time travel",
-        f"{', '.join(erasure.list_cut_off())} begin behind the row: new consumers do not get what came before",
+        f"{cut} begin behind the row: new consumers do not get what came before",
         "tombstones of compacted topics go at once; a reader that holds rows, without a consumer group, keeps this one",
         f"reads {format_count(files, 'file')}, {format_bytes(size)}, of these tables",
         "reads all else that is searched twice, and the row's topics six times",

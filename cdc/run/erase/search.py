@@ -64,11 +64,15 @@ class ByteSearch:
 def search(pipeline: Pipeline, erasure: LogErasure, sought: Sought, folders: Sequence[Path], at: str) -> ByteSearch:
     """Search lake, topics, indexes, the state folder, and further folders: those of brokers and nodes, say."""
     places = [_search_lake(pipeline, sought), *_search_topics(erasure), *_search_indexes(pipeline, sought)]
+    return ByteSearch(at, [*places, *search_folders(pipeline, sought, folders)])
+
+
+def search_folders(pipeline: Pipeline, sought: Sought, folders: Sequence[Path]) -> Iterator[PlaceSearch]:
+    """Search the state folder and further ones of this machine."""
     outside = [pipeline.state / each for each in _OF_SOURCE]
     lake = [Path(pipeline.lake.path)] if pipeline.lake.access is None else []
-    places.append(_search_folder("state folder", pipeline.state, sought, [*outside, *lake, *folders]))
-    places += [_search_folder(f"folder {folder}", folder, sought, outside) for folder in folders]
-    return ByteSearch(at, places)
+    yield _search_folder("state folder", pipeline.state, sought, [*outside, *lake, *folders])
+    yield from (_search_folder(f"folder {folder}", folder, sought, outside) for folder in folders)
 
 
 def _search_lake(pipeline: Pipeline, sought: Sought) -> PlaceSearch:

@@ -26,13 +26,16 @@ class ErasureTarget:
 
     table: Table
     key: pa.RecordBatch
-    texts: tuple[str, ...]
     name: str
 
     @cached_property
     def document(self) -> str:
         """Its key as JSON: the document's id in an index, and the key in the latest log."""
         return str(key_documents(self.key, self.table)[0].as_py())
+
+    @cached_property
+    def _values(self) -> dict[str, object]:
+        return dict(json.loads(self.document))
 
     def holds(self, rows: pa.Table) -> pa.Array:
         """Which of these rows, of any version, have the key."""
@@ -41,7 +44,7 @@ class ErasureTarget:
     def is_key(self, key: bytes | None) -> bool:
         """Is this the key of a message about the row, or about a version of it?"""
         with suppress(ValueError, TypeError, AttributeError):
-            return bool(json.loads(self.document).items() <= json.loads(key or b"").items())
+            return bool(self._values.items() <= json.loads(key or b"").items())
         return False
 
 
@@ -58,7 +61,7 @@ def find_target(
     with pipeline.open_source() as connection:
         source = read_source_row(connection, table, texts, pipeline.settings.source.mask_key)
     document = str(key_documents(source.key, table)[0].as_py())
-    return ErasureTarget(table, source.key, tuple(texts), signing.name(str(name), document)), source
+    return ErasureTarget(table, source.key, signing.name(str(name), document)), source
 
 
 def list_epochs_of(pipeline: Pipeline, table: TableName) -> list[Epoch]:

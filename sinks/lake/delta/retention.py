@@ -18,7 +18,7 @@ from cdc.sinks.lake.delta.damage import describe_damage
 from cdc.sinks.lake.delta.data_files import CHANGE_FOLDER
 from cdc.sinks.lake.delta.log import DeltaLog, LogDamagedError, commit_versions
 from cdc.sinks.lake.delta.snapshot import Snapshot, now_ms
-from cdc.sinks.lake.storage.base import READS_AT_ONCE, map_concurrently
+from cdc.sinks.lake.storage.base import READS_AT_ONCE, Storage, map_concurrently
 
 HOUR_MS: Final = 3_600_000
 ORPHAN_HOURS: Final = 24
@@ -158,8 +158,7 @@ def delete_orphans(log: DeltaLog, retention: Retention) -> int:
     Deletes only files much older than the retention: a younger one may be about to be committed.
     """
     horizon = retention.horizon_ms - ORPHAN_HOURS * HOUR_MS
-    written = [entry for folder in ("", CHANGE_FOLDER) for entry in log.storage.list_write_times(folder).items()]
-    old = {path for path, at in written if at < horizon and OURS.match(path.rpartition("/")[2])}
+    old = {path for path, at in list_ours(log.storage).items() if at < horizon}
     # most sweeps end here: files in the snapshot need no look into the log
     unknown = old - live_paths(log.snapshot)
     if unknown:
@@ -169,6 +168,12 @@ def delete_orphans(log: DeltaLog, retention: Retention) -> int:
             unknown -= {path for file in named for path in paths_of(file)}
     log.storage.delete(unknown)
     return len(unknown)
+
+
+def list_ours(storage: Storage) -> dict[str, int]:
+    """The files of a table's folder that are ours by their names, with the times when they were written."""
+    written = [entry for folder in ("", CHANGE_FOLDER) for entry in storage.list_write_times(folder).items()]
+    return {path: at for path, at in written if OURS.match(path.rpartition("/")[2])}
 
 
 def live_paths(snapshot: Snapshot) -> set[str]:

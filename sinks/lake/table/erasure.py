@@ -20,7 +20,7 @@ from cdc.sinks.lake.delta.checkpoint import Checkpoint, write_checkpoint
 from cdc.sinks.lake.delta.checkpoint_reader import LOG
 from cdc.sinks.lake.delta.damage import reading
 from cdc.sinks.lake.delta.log import DeltaLog
-from cdc.sinks.lake.delta.retention import OURS, live_paths
+from cdc.sinks.lake.delta.retention import list_ours, live_paths
 from cdc.sinks.lake.delta.scan import Share, live_rows
 from cdc.sinks.lake.storage.base import Storage
 from cdc.sinks.lake.table.compact import compact_files
@@ -33,7 +33,7 @@ TRIES: Final = 5
 
 def read_versions(storage: Storage, table: Table, holds: Holds) -> Iterator[pa.Table]:
     """The rows to erase in every data file and change file of the folder: live or deleted, of any version."""
-    for path in _list_files(storage):
+    for path in list_ours(storage):
         if not path.endswith(".parquet"):
             continue
         with reading(table.name, path):
@@ -91,7 +91,7 @@ def delete_past(log: DeltaLog) -> int:
     version = log.snapshot.version
     # it names no removed file, since there will be none
     write_checkpoint(log, Checkpoint(log.snapshot, [], version))
-    dead = [path for path in _list_files(log.storage) if path not in live_paths(log.snapshot)]
+    dead = {*list_ours(log.storage)} - live_paths(log.snapshot)
     older = [
         f"{LOG}/{name}" for name in log.storage.list_names(LOG) if name[:20].isdecimal() and int(name[:20]) < version
     ]
@@ -99,9 +99,3 @@ def delete_past(log: DeltaLog) -> int:
     log.storage.delete(dead)
     log.storage.delete(older)
     return len(dead) + len(older)
-
-
-def _list_files(storage: Storage) -> list[str]:
-    """The files of the table's folder that are ours by their names."""
-    written = [path for folder in ("", data_files.CHANGE_FOLDER) for path in storage.list_write_times(folder)]
-    return [path for path in written if OURS.match(path.rpartition("/")[2])]
