@@ -21,14 +21,27 @@ def tls_context() -> ssl.SSLContext:
     The system's store comes first, since it has a company's own authority; certifi's list is for systems without one.
     It is not injected into `ssl` globally: a configured `ca_file` must be the only trusted one.
     """
+    # equal tuples share one context: loading certifi's list takes 20 ms
+    return _share_context(_list_trusted())
+
+
+def own_tls_context() -> ssl.SSLContext:
+    """The same for one client alone, who may load a certificate of its own into it."""
+    return _make_context(_list_trusted())
+
+
+def _list_trusted() -> tuple[str, ...]:
     named = (certifi.where(), *map(os.environ.get, VARIABLES))
-    # without empty and double names: equal tuples share one context
-    return _make_context(tuple(dict.fromkeys(filter(None, named))))
+    # without empty and double names
+    return tuple(dict.fromkeys(filter(None, named)))
 
 
 @cache
+def _share_context(files: tuple[str, ...]) -> ssl.SSLContext:
+    return _make_context(files)
+
+
 def _make_context(files: tuple[str, ...]) -> ssl.SSLContext:
-    """Make the context once: loading certifi's list takes 20 ms."""
     context = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     for named in files:
         # a missing file is no error here: the handshake fails if it was needed

@@ -1,29 +1,24 @@
 """COPY by libpq, for a login that is bound to its TLS channel: asyncpg, which is faster, has no SCRAM-SHA-256-PLUS."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from psycopg import AsyncConnection, IsolationLevel
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotQuery:
-    """A query to copy on an exported snapshot; `lock_wait`: as Postgres's lock_timeout."""
+async def copy_bound(
+    conninfo: str, query: str, snapshot: str, lock_wait: str, take: Callable[[bytes], Awaitable[None]]
+) -> None:
+    """Run COPY in binary on an exported snapshot; `take` gets it message by message. Raises psycopg's errors.
 
-    query: str
-    snapshot: str
-    lock_wait: str
-
-
-async def copy_bound(conninfo: str, asked: SnapshotQuery, take: Callable[[bytes], Awaitable[None]]) -> None:
-    """Run COPY in binary; `take` gets it message by message. Raises psycopg's errors."""
+    `lock_wait`: as Postgres's lock_timeout.
+    """
     connection = await AsyncConnection.connect(conninfo, autocommit=False)
     try:
         await connection.set_isolation_level(IsolationLevel.REPEATABLE_READ)
         await connection.set_read_only(True)
-        await connection.execute(f"SET TRANSACTION SNAPSHOT '{asked.snapshot}'".encode())
-        await connection.execute(f"SET lock_timeout = '{asked.lock_wait}'".encode())
-        statement = f"COPY ({asked.query}) TO STDOUT (FORMAT binary)".encode()
+        await connection.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'".encode())
+        await connection.execute(f"SET lock_timeout = '{lock_wait}'".encode())
+        statement = f"COPY ({query}) TO STDOUT (FORMAT binary)".encode()
         async with connection.cursor() as cursor, cursor.copy(statement) as copy:
             async for data in copy:
                 await take(bytes(data))

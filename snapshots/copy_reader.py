@@ -24,7 +24,7 @@ from cdc.core.table import Column, Table
 from cdc.postgres.errors import to_cdc_error
 from cdc.postgres.session import is_bound, open_session
 from cdc.snapshots.binary_copy import RowParser
-from cdc.snapshots.bound_copy import SnapshotQuery, copy_bound
+from cdc.snapshots.bound_copy import copy_bound
 from cdc.snapshots.masked_columns import read_copied, select_column
 from cdc.snapshots.ranges import PageRange
 
@@ -175,7 +175,7 @@ async def _copy(conninfo: str, snapshot: str, query: str, pieces: asyncio.Queue[
 
     try:
         if is_bound(conninfo):
-            await copy_bound(conninfo, SnapshotQuery(query, snapshot, LOCK_WAIT), take)
+            await copy_bound(conninfo, query, snapshot, LOCK_WAIT, take)
         else:
             async with _reading(conninfo, snapshot) as connection:
                 await connection.copy_from_query(query, output=take, format="binary")

@@ -13,10 +13,11 @@ def find_foreign_indexes(
 ) -> Iterator[Finding]:
     """Indexes of what their follower does not hold; `views` are held only where they are named."""
     for name, follower in followers.items():
-        for text in follower.indexes if isinstance(follower, SearchSettings) else ():
+        if not isinstance(follower, SearchSettings):
+            continue
+        for text in follower.indexes:
             table = TableName.parse(text)
             place = ("followers", name, "indexes", text)
-            assert isinstance(follower, SearchSettings)
             if table in views and not follower.names(table):
                 yield place, "is held only if tables of this follower names it"
             elif table not in views and table not in tables:

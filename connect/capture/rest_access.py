@@ -1,6 +1,5 @@
 """How Kafka Connect's REST interface is reached: the login, asked for again where it is refused, and TLS."""
 
-import base64
 import ssl
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from pydantic import SecretStr
 
 from cdc.connect.settings import CaptureSettings
 from cdc.core.errors import ConfigurationError
-from cdc.https import tls_context
+from cdc.https import own_tls_context, tls_context
 from cdc.secrets import renew, reveal
 
 
@@ -38,7 +37,7 @@ class RestAccess:
             return tls_context()
         try:
             # a CA of one's own is the only one that is believed
-            context = ssl.create_default_context(cafile=self.ca_file)
+            context = ssl.create_default_context(cafile=self.ca_file) if self.ca_file else own_tls_context()
             if self.certificate_file:
                 context.load_cert_chain(self.certificate_file, self.key_file, password=lambda: b"")
         except (OSError, ssl.SSLError) as error:
@@ -53,11 +52,6 @@ class _RenewableLogin(httpx.Auth):
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         tried = reveal(self._password)
-        answer = yield self._sign(request, tried)
+        answer = yield next(httpx.BasicAuth(self._username, tried).auth_flow(request))
         if answer.status_code == httpx.codes.UNAUTHORIZED and renew(self._password, tried):
-            yield self._sign(request, reveal(self._password))
-
-    def _sign(self, request: httpx.Request, password: str) -> httpx.Request:
-        pair = base64.b64encode(f"{self._username}:{password}".encode()).decode()
-        request.headers["Authorization"] = f"Basic {pair}"
-        return request
+            yield next(httpx.BasicAuth(self._username, reveal(self._password)).auth_flow(request))

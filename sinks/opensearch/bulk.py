@@ -36,9 +36,6 @@ class DocumentForm(Protocol):
     def addresses(self, rows: pa.Table, table: Table) -> Addresses:
         """Where the documents of rows are, which may be their keys alone."""
 
-    def key_fields(self, table: Table) -> Sequence[str]:
-        """The names of the key's columns in documents."""
-
 
 class WholeRows:
     """Documents with all columns of a row, and its key as their id."""
@@ -47,10 +44,7 @@ class WholeRows:
         return write_documents(rows, table)
 
     def addresses(self, rows: pa.Table, table: Table) -> Addresses:
-        return Addresses(identities(key_documents(rows, table)))
-
-    def key_fields(self, table: Table) -> Sequence[str]:
-        return table.key
+        return Addresses(shorten(key_documents(rows, table)))
 
 
 WHOLE_ROWS: Final = WholeRows()
@@ -127,14 +121,8 @@ def _escape(texts: pa.Array) -> pa.Array:
     return pc.replace_with_mask(escaped, control, pa.array(written, pa.string()))
 
 
-def identities(keys: pa.Array) -> pa.Array:
-    """The ids of rows with these key documents."""
-    # the whole key stays in the document
-    return shorten(keys)
-
-
 def shorten(ids: pa.Array) -> pa.Array:
-    """Replace ids that are too long by hashes of them."""
+    """Replace ids that are too long by hashes of them; a whole key stays in its document."""
     long = pc.greater(pc.binary_length(ids), ID_BYTES)
     if not pc.any(long).as_py():
         return ids

@@ -12,7 +12,7 @@ from cdc.columns.feed import FeedRows
 from cdc.columns.rows.documents import key_documents
 from cdc.core.containment import contain_errors
 from cdc.core.table import Table
-from cdc.sinks.opensearch.bulk import Addresses, Operations, deletes, identities, puts
+from cdc.sinks.opensearch.bulk import Addresses, Operations, deletes, puts, shorten
 from cdc.sinks.percolator import kinds
 from cdc.sinks.percolator.fields import name_fields, searched_fields
 from cdc.sinks.percolator.layout import OwnFields
@@ -103,4 +103,4 @@ def to_operations(queries: Queries, own: OwnFields, version: int) -> Iterator[Op
 
 
 def ids_of(keys: Iterable[Key]) -> pa.Array:
-    return identities(pa.array(list(keys), pa.string()))
+    return shorten(pa.array(list(keys), pa.string()))

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,7 +14,7 @@ from cdc.columns.rows.documents import key_documents
 from cdc.columns.rows.held import Held
 from cdc.columns.types.registry import write_objects
 from cdc.core.table import Column, Kind, Table
-from cdc.sinks.opensearch.bulk import Addresses, identities, shorten
+from cdc.sinks.opensearch.bulk import Addresses, shorten
 from cdc.sinks.opensearch.fields import field_of, write_indexed
 from cdc.sinks.search.settings import IndexSettings
 from cdc.sinks.search.templates import Template
@@ -98,11 +98,11 @@ class IndexShape:
 
     def row_keys(self, rows: pa.Table, table: Table) -> pa.Array:
         """The texts of KEY_FIELD."""
-        return identities(key_documents(rows, table))
+        return shorten(key_documents(rows, table))
 
     def addresses(self, rows: pa.Table, table: Table) -> Addresses:
         """Ids and routings of rows; of their keys alone, unless the shape lets documents move."""
-        ids = shorten(self.id.write(rows)) if self.id else identities(key_documents(rows, table))
+        ids = shorten(self.id.write(rows)) if self.id else shorten(key_documents(rows, table))
         return Addresses(ids, self.routing.write(rows) if self.routing else None)
 
     def held(self, table: Table) -> Held | None:
@@ -119,10 +119,6 @@ class IndexShape:
         # what is JSON in a document is read back as the text of it
         kind = Kind.TEXT if column.kind in (Kind.GEOMETRY, Kind.JSON) else column.kind
         return replace(column, name=self.field_of(column.name), kind=kind)
-
-    @classmethod
-    def of(cls, given: IndexSettings | None) -> Self:
-        return cls(given) if given else cls()
 
 
 DEFAULT: Final = IndexShape()

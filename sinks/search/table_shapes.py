@@ -10,7 +10,7 @@ from cdc.core.table import Kind, Table, TableName
 from cdc.sinks.opensearch import layout
 from cdc.sinks.opensearch.settings import ClusterSettings
 from cdc.sinks.search.settings import SearchSettings
-from cdc.sinks.search.shape import DEFAULT, KEY_FIELD, OBJECTS, IndexShape, holds_json
+from cdc.sinks.search.shape import DEFAULT, KEY_FIELD, OBJECTS, IndexShape
 from cdc.sinks.search.templates import KINDS, Template, find_unfit
 
 
@@ -72,7 +72,7 @@ def _find_unknown(shape: IndexShape, table: Table) -> Iterator[str]:
 
 
 def _is_object(mapping: Mapping[str, Any]) -> bool:
-    return holds_json(mapping) and ("properties" in mapping or mapping.get("type") in OBJECTS)
+    return "properties" in mapping or mapping.get("type") in OBJECTS
 
 
 def _list_targets(properties: Mapping[str, Any]) -> set[str]:

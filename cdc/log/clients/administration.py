@@ -2,15 +2,28 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from cdc.core.error_text import pick_first_line
 from cdc.core.errors import PreconditionError, UnreachableError
 from cdc.log.clients.connection import REQUEST_SECONDS
+from cdc.log.logins import librdkafka_options
 from cdc.log.settings import LogSettings
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
+
+_NAMES: Final = {
+    "security.protocol": "security_protocol",
+    "sasl.mechanism": "sasl_mechanism",
+    "sasl.username": "sasl_plain_username",
+    "sasl.password": "sasl_plain_password",
+    "ssl.ca.location": "ssl_cafile",
+    "ssl.certificate.location": "ssl_certfile",
+    "ssl.key.location": "ssl_keyfile",
+    "ssl.key.password": "ssl_password",
+}
+"""Options of librdkafka → those of kafka-python."""
 
 
 def can_ask(log: LogSettings) -> bool:
@@ -41,24 +54,15 @@ def open_administration(log: LogSettings, seconds: float = REQUEST_SECONDS) -> I
 
 def _options(log: LogSettings, seconds: float) -> Mapping[str, Any]:
     milliseconds = round(1000 * seconds)
-    options: dict[str, Any] = {
+    given = librdkafka_options(log)
+    return {
         "bootstrap_servers": [server.rpartition("://")[2].strip() for server in log.bootstrap.split(",")],
         "client_id": "cdc",
-        "security_protocol": log.security_protocol,
         "request_timeout_ms": milliseconds,
         "bootstrap_timeout_ms": milliseconds,
+        **{own: given[name] for name, own in _NAMES.items() if name in given},
+        "ssl_check_hostname": given.get("ssl.endpoint.identification.algorithm") != "none",
     }
-    if log.sasl_mechanism:
-        options |= {
-            "sasl_mechanism": log.sasl_mechanism,
-            "sasl_plain_username": log.username,
-            "sasl_plain_password": log.password.get_secret_value() if log.password else "",
-        }
-    if "SSL" in log.security_protocol:
-        files = {"ssl_cafile": log.ca_file, "ssl_certfile": log.certificate_file, "ssl_keyfile": log.key_file}
-        password = log.key_password.get_secret_value() if log.key_password else None
-        options |= {name: value for name, value in {**files, "ssl_password": password}.items() if value}
-    return options
 
 
 def sum_bytes(client: "KafkaAdminClient", kind_of: Callable[[str], str | None]) -> Mapping[str, int]:
