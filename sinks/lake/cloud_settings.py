@@ -18,6 +18,12 @@ ABFSS: Final = re.compile(r"abfss://(?P<container>[^@/\s]+)@(?P<account>[^./@\s]
 _AZURE_DOMAIN: Final = "core.windows.net"
 
 
+def split_path(path: str) -> tuple[str, str]:
+    """Bucket or container, and prefix, of `s3://bucket/prefix` or `abfss://container@host/prefix`, say."""
+    bucket, _, prefix = path.partition("://")[2].partition("/")
+    return bucket.partition("@")[0], prefix.strip("/")
+
+
 class StoreBase(Settings):
     """What every object store may be told.
 

@@ -9,11 +9,11 @@ from shutil import rmtree
 import obstore
 from obstore.store import LocalStore
 
+from cdc.sinks.lake.cloud_settings import split_path
 from cdc.sinks.lake.delta.log import DeltaLog, LogDamagedError
 from cdc.sinks.lake.layout import METADATA, Lake, is_history, table_of
 from cdc.sinks.lake.storage.base import open_storage
 from cdc.sinks.lake.storage.clients import Bucket, connect
-from cdc.sinks.lake.storage.object_store import split_path
 from cdc.sinks.lake.storage.store_errors import translate_errors
 
 _LOG = "/_delta_log/"

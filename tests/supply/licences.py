@@ -36,10 +36,6 @@ SPOKEN: Final = {
     "License :: OSI Approved :: ISC License (ISCL)": "ISC",
     "License :: OSI Approved :: MIT License": "MIT",
     "License :: OSI Approved :: Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
-    "CDDL + GPLv2 with classpath exception": "CDDL-1.0",
-    "CDDL/GPLv2+CE": "CDDL-1.1",
-    "Eclipse Publish License, Version 1.0": "EPL-1.0",
-    "Go License": "BSD-3-Clause",
 }
 LOOKED_UP: Final = {
     "PySocks": "BSD-3-Clause",

@@ -13,9 +13,8 @@ from pyspark.sql.types import DataType
 from cdc.columns.types.spark_types import spark_type
 from cdc.core.table import Table, TableName
 from cdc.run.catalog.comments import TableComments
-from cdc.sinks.lake.cloud_settings import AzureSettings
+from cdc.sinks.lake.cloud_settings import AzureSettings, split_path
 from cdc.sinks.lake.layout import Lake
-from cdc.sinks.lake.storage.object_store import split_path
 
 PIPELINE: Final = "cdc.pipeline"
 """The property of a registered table that names the pipeline whose it is."""

@@ -31,7 +31,7 @@ class StreamMeter:
         self._clock = clock
         self._lock = threading.Lock()
         self._began_at = clock()
-        self._batches = self._changes = self._retries = 0
+        self._batches = self._retries = 0
         self._fresh: deque[tuple[float, float]] = deque(maxlen=KEPT_COMMITS)
         self._fresh_sum = 0.0
         self._buckets = np.zeros(len(FRESHNESS_BOUNDS), np.int64)
@@ -49,7 +49,6 @@ class StreamMeter:
         within = np.searchsorted(np.sort(fresh), FRESHNESS_BOUNDS, "right")
         with self._lock:
             self._batches += 1
-            self._changes += progress.changes
             self._commits += len(fresh)
             self._fresh.extend((now, seconds) for seconds in fresh[-KEPT_COMMITS:].tolist())
             self._fresh_sum += float(fresh.sum())
@@ -73,7 +72,6 @@ class StreamMeter:
                 began_at=self._began_at,
                 pid=os.getpid(),
                 batches=self._batches,
-                changes=self._changes,
                 retries=self._retries,
                 commits=self._commits,
                 # a median does not need thousands of them

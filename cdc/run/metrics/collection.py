@@ -13,7 +13,7 @@ from cdc.run.metrics.catalog import METRICS, PIPELINE, PREFIX, Metric, MetricKin
 from cdc.run.metrics.samples import MetricSample, list_samples, list_stream_samples
 from cdc.run.pipeline import Pipeline
 from cdc.run.status.document import Document
-from cdc.run.status.stream_report import HOLDS_SECONDS, StreamReport, open_reports
+from cdc.run.status.stream_report import StreamReport, open_reports
 from cdc.run.status.watch import StatusWatch
 
 FRESHNESS: Final = f"{PREFIX}freshness_seconds"
@@ -73,7 +73,7 @@ def open_registry(pipeline: Pipeline, watch: StatusWatch) -> CollectorRegistry:
 
     def read() -> dict[str, StreamReport]:
         found = {name: reports.read_stream(name) for name in settings.stream_names}
-        return {name: report for name, report in found.items() if report and time.time() - report.at < HOLDS_SECONDS}
+        return {name: report for name, report in found.items() if report and report.holds(time.time())}
 
     registry = CollectorRegistry(auto_describe=False)
     registry.register(DocumentCollector(pipeline.name, watch.document, read, by_table=settings.metrics.by_table))

@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from cdc.core.errors import PreconditionError
 from cdc.progress import Advance
 from cdc.run.pipeline import Pipeline
 from cdc.run.status.things import Verification
@@ -44,7 +45,6 @@ class StreamReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     began_at: float
     pid: int
     batches: int = 0
-    changes: int = 0
     retries: int = 0
     commits: int = 0
     freshness: Sequence[float] = ()
@@ -56,6 +56,10 @@ class StreamReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     ops: Mapping[str, int] = {}
     counts: Mapping[str, Mapping[str, float]] | None = None
     settings: str = ""
+
+    def holds(self, now: float) -> bool:
+        """Whether it still tells of a stream that runs."""
+        return now - self.at <= HOLDS_SECONDS
 
 
 class CopyReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -79,6 +83,12 @@ class CatalogReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     def describe(self) -> str:
         """What is wrong, in one line; empty if nothing is."""
         return self.error or "; ".join(f"{name}: {why}" for name, why in self.refused.items())
+
+    def find_problem(self) -> PreconditionError | None:
+        """What is wrong, with what helps; None if nothing is."""
+        if not (told := self.describe()):
+            return None
+        return PreconditionError(told, self.remedy or "`cdc follow` tries again by itself")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from cdc.core.plural import format_bytes, format_count
 from cdc.run.catalog.keeper import open_catalog
 from cdc.run.pipeline import Pipeline
 from cdc.run.scratch import delete_scratch
+from cdc.run.status.stream_report import open_reports
 from cdc.run.teardown.belonging import Belonging, Belongings
 from cdc.run.teardown.capture_belongings import CaptureBelongings
 from cdc.sinks.lake import removal as lake_removal
@@ -58,9 +59,9 @@ def find_state(pipeline: Pipeline, all_of: Belongings) -> None:
 def list_state(pipeline: Pipeline) -> list[Path]:
     """Files and folders of the pipeline's own below the folder of state; logs, unless another pipeline's are in it."""
     state, name = pipeline.state, pipeline.name
-    own = [state / kind / name for kind in ("leases", "requests", "reports")]
+    own = [pipeline.leases.folder, pipeline.requests.folder, open_reports(pipeline).folder]
     own += (state / "serve").glob(f"{name}.sqlite*")
-    if not any(other.name != name for other in (state / "leases").glob("*")):
+    if not any(other.name != name for other in pipeline.leases.folder.parent.glob("*")):
         own += [log for kind in ("follow", "spark", "trouble") for log in (state / "logs").glob(f"{kind}.log*")]
     return [path for path in own if path.exists()]
 

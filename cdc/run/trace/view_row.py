@@ -61,7 +61,11 @@ def _find_in_view(
     wanted = {column: row.column(columns[column.lower()])[0] for column in by}
     storage = store.lake.table_storage(name)
     parts = [
-        _match(rows, wanted) for file in log.snapshot.files.values() for rows in live_rows(storage, Share(file), own)
+        _match(rows, wanted)
+        for file in log.snapshot.files.values()
+        # the key's columns first: most files have no such row
+        if any(len(_match(keys, wanted)) for keys in live_rows(storage, Share(file), own, by))
+        for rows in live_rows(storage, Share(file), own)
     ]
     found = pa.concat_tables(parts) if parts else None
     number = found.num_rows if found is not None else 0

@@ -18,7 +18,6 @@ from cdc.core.errors import PreconditionError
 from cdc.core.table import Table
 from cdc.sinks.lake.layout import Lake
 from cdc.sinks.lake.settings import S3Settings
-from cdc.sinks.lake.storage.cloud_clients import storage_options
 
 HELD_BYTES: Final = 32 * 2**20
 """The most that one table takes in memory; files of few bytes may hold many."""
@@ -53,7 +52,12 @@ def read_small(lake: Lake, table: Table, version: int | None, most: float | None
     # Spark has the keys of S3, and delta-rs decodes a % in a path
     if isinstance(lake.access, S3Settings) or "%" in folder:
         return None
-    options = None if lake.access is None else storage_options(lake.access)
+    options = None
+    if lake.access is not None:
+        # as everything of object stores, no lake in a folder has to load it
+        from cdc.sinks.lake.storage.cloud_clients import storage_options
+
+        options = storage_options(lake.access)
     delta = DeltaTable(folder, version, options)
     return _read_rows(delta, table) if _file_bytes(delta) <= (digests.SMALL_BYTES if most is None else most) else None
 

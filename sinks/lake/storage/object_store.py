@@ -19,6 +19,7 @@ import pyarrow as pa
 from obstore.exceptions import AlreadyExistsError, GenericError
 
 from cdc.core.errors import PreconditionError
+from cdc.sinks.lake.cloud_settings import split_path
 from cdc.sinks.lake.settings import StoreSettings
 from cdc.sinks.lake.storage import object_files
 from cdc.sinks.lake.storage.base import map_concurrently
@@ -166,12 +167,6 @@ class ObjectStore:
             f"the object store of {self.uri()} overwrites what it is told to leave (put if absent)",
             "use one with conditional writes: two writers would lose commits in this one",
         )
-
-
-def split_path(path: str) -> tuple[str, str]:
-    """Bucket or container, and prefix, of `s3://bucket/prefix` or `abfss://container@host/prefix`, say."""
-    bucket, _, prefix = path.partition("://")[2].partition("/")
-    return bucket.partition("@")[0], prefix.strip("/")
 
 
 def _file_name(listed: Any) -> str:

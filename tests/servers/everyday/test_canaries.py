@@ -194,15 +194,18 @@ def topics_of(pipeline: Pipeline) -> Iterator[bytes]:
         for partition in topic.partitions
     ]
     consumer.assign(places)
-    ended = 0
-    while ended < len(places):
-        message = consumer.poll(30)
-        assert message is not None
-        if message.error():
-            ended += 1
-            continue
-        yield (message.key() or b"") + b" " + (message.value() or b"") + repr(message.headers()).encode()
-    consumer.close()
+    # by partition: one that is written to meets its end again and again
+    ended = set[tuple[str | None, int | None]]()
+    try:
+        while len(ended) < len(places):
+            message = consumer.poll(30)
+            assert message is not None
+            if message.error():
+                ended.add((message.topic(), message.partition()))
+                continue
+            yield (message.key() or b"") + b" " + (message.value() or b"") + repr(message.headers()).encode()
+    finally:
+        consumer.close()
 
 
 def indexes_of(pipeline: Pipeline) -> Iterator[bytes]:

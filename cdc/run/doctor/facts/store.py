@@ -13,10 +13,10 @@ from obstore.exceptions import AlreadyExistsError, BaseError
 from cdc.core.errors import CdcError, PreconditionError
 from cdc.https import tls_context
 from cdc.run.pipeline import Pipeline
+from cdc.sinks.lake.cloud_settings import split_path
 from cdc.sinks.lake.layout import METADATA
 from cdc.sinks.lake.settings import StoreSettings
 from cdc.sinks.lake.storage.clients import Bucket, connect
-from cdc.sinks.lake.storage.object_store import split_path
 from cdc.sinks.lake.storage.store_errors import translate_errors
 
 _EXPIRY: Final = ("x-amz-expiration", "x-goog-expiration")

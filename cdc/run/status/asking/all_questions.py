@@ -1,6 +1,6 @@
 """All questions of a look, each with its lane, pace and limit, and in which order they are asked."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -57,7 +57,6 @@ class Questions:
         self._file = FileQuestion(file)
         self._pipeline = pipeline
         self._paces = paces
-        self._exact = paces.exact
         self._lanes: dict[str, Lane] = {}
         self._closers: dict[str, list[Callable[[], None]]] = {}
         self._session, self._window = KeptSession(pipeline), LogWindow(pipeline)
@@ -72,21 +71,23 @@ class Questions:
         self.log = self._quick("the log", self._look_at_log, close=self._window.close)
         look_at_capture = partial(self._look_at_capture, capture)
         self.capture = self._question("the capture", look_at_capture, ALWAYS, paces.observe_limit)
-        self.views = self._quick("the views", self._behind_lake(partial(look_at_views, views)), paces.views)
+        self.views = self._quick("the views", self._behind(self.lake, partial(look_at_views, views)), paces.views)
         self._ask_slowly()
 
     def _ask_slowly(self) -> None:
         pipeline, paces = self._pipeline, self._paces
         tables, files = "the source's tables", "the lake's tables"
         lake, slow = LakeQuestions(self._own(files)), self._own(tables)
-        self.tables = self._patient(files, self._behind_lake(lake.look_at_tables), paces.tables)
-        self.log_bytes = self._patient("the log's bytes", self._read_log_bytes, paces.files)
-        self.files = self._patient(files, self._behind_lake(lake.look_at_files), paces.files)
+        self.tables = self._patient(files, self._behind(self.lake, lake.look_at_tables), paces.tables)
+        self.log_bytes = self._patient(
+            "the log's bytes", self._behind(self.log, partial(read_log_bytes, pipeline)), paces.files
+        )
+        self.files = self._patient(files, self._behind(self.lake, lake.look_at_files), paces.files)
         self.checks = self._patient(tables, partial(self._check_tables, slow), paces.tables)
         self.continuity = self._patient(tables, partial(self._check_history, slow), paces.history)
         self.rows: dict[str, PacedQuestion[RowCounts]] = {
             SOURCE: self._patient(tables, self._count_source, paces.rows),
-            pipeline.lake_name: self._patient(files, self._behind_lake(lake.count_rows), paces.rows),
+            pipeline.lake_name: self._patient(files, self._behind(self.lake, lake.count_rows), paces.rows),
         }
         self._closers[tables].append(self._slow.close)
         for name in self._fed_names():
@@ -110,7 +111,7 @@ class Questions:
         return self._question(name, ask, every, self._paces.limit)
 
     def _patient(self, name: str, ask: Callable[[], Any], every: float) -> PacedQuestion[Any]:
-        return self._question(name, ask, every, float("inf") if self._exact else self._paces.slow_limit)
+        return self._question(name, ask, every, float("inf") if self._paces.exact else self._paces.slow_limit)
 
     def _question(self, name: str, ask: Callable[[], Any], every: float, limit: float) -> PacedQuestion[Any]:
         lane = self._lanes.setdefault(name, Lane(name))
@@ -175,11 +176,11 @@ class Questions:
         for lane in self._lanes.values():
             lane.wait(deadline)
 
-    def _behind_lake(self, ask: Callable[[], T]) -> Callable[[], T]:
-        """The same question, for which a lake that does not answer is not asked again."""
+    def _behind(self, part: AnyQuestion, ask: Callable[[], T]) -> Callable[[], T]:
+        """The same question, for which a part that does not answer is not asked again."""
 
         def asked() -> T:
-            if error := self.lake.answer.error:
+            if error := part.answer.error:
                 raise error
             return ask()
 
@@ -207,11 +208,6 @@ class Questions:
         answer = question.answer
         if answer.error is not None or answer.checked_at is None:
             check_reachable(self._pipeline.settings.log)
-
-    def _read_log_bytes(self) -> Mapping[str, int]:
-        if error := self.log.answer.error:
-            raise error
-        return read_log_bytes(self._pipeline)
 
     def _look_at_log(self) -> LogLook:
         self._knock(self.log)
@@ -267,11 +263,11 @@ class Questions:
         checks = self.checks.answer.value
         unreadable = [f.name for f in checks.findings if f.key.startswith("table.unreadable:")] if checks else []
         wheres = self._pipeline.settings.source.choices.wheres
-        return count_rows(self._slow, self._tables(), wheres, exact=self._exact, unreadable=unreadable)
+        return count_rows(self._slow, self._tables(), wheres, exact=self._paces.exact, unreadable=unreadable)
 
     def _count_fed(self, name: str, fed: FedQuestions) -> RowCounts:
         look = self.tables.answer.value
         held = [table for table in look.tables if name in look.holders.get(str(table), ())] if look else []
         if self.fed[name].answer.error:
             return RowCounts(dict.fromkeys(map(str, held)))
-        return fed.count_rows(held, exact=self._exact)
+        return fed.count_rows(held, exact=self._paces.exact)

@@ -21,7 +21,7 @@ from cdc.run.kept_views import describe_stopped_views, describe_views
 from cdc.run.pipeline import Pipeline
 from cdc.run.status.asking.facts import FilesLook, FollowerLook, RowCounts, StreamLook, TablesLook, Trouble, ViewsLook
 from cdc.run.status.asking.row_counts import count_lake_rows
-from cdc.run.status.stream_report import HOLDS_SECONDS, open_reports
+from cdc.run.status.stream_report import open_reports
 from cdc.run.status.things import Letters, Level, Writes, to_time
 from cdc.run.tables import problems
 from cdc.run.tables.selection import list_followed, list_held_by
@@ -221,7 +221,7 @@ def look_at_streams(pipeline: Pipeline, now: float) -> Mapping[str, StreamLook]:
 
 def _look_at_stream(pipeline: Pipeline, name: str, now: float) -> StreamLook:
     note, report = pipeline.leases.look(name), open_reports(pipeline).read_stream(name)
-    if report is not None and now - report.at > HOLDS_SECONDS:
+    if report is not None and not report.holds(now):
         report = None
     # a pause stands whether or not somebody follows, and is no end
     if pause := pipeline.requests.read_pause(name):

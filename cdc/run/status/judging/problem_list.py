@@ -161,9 +161,8 @@ def find_differences(verifications: Mapping[str, Verification]) -> list[Trouble]
 
 def find_catalog_problems(report: CatalogReport | None) -> list[Trouble]:
     """The findings of a catalog that does not answer, or refuses tables: the lake goes on without it."""
-    if report is None or not report.describe():
+    if report is None or not (error := report.find_problem()):
         return []
-    error = PreconditionError(report.describe(), report.remedy or "`cdc follow` tries again by itself")
     hurts = "Who looks for tables by name finds them as they were; the lake goes on."
     return [Trouble("catalog.behind", Level.TODAY, error, "The catalog is behind", hurts, is_failure=False)]
 

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from cdc.core.errors import CdcError, ConfigurationError, PreconditionError
 from cdc.run.doctor.facts.store import try_store
-from cdc.sinks.lake.cloud_settings import AzureSettings, GoogleSettings
+from cdc.sinks.lake.cloud_settings import AzureSettings, GoogleSettings, split_path
 from cdc.sinks.lake.feed.frames import open_frame
 from cdc.sinks.lake.feed.small_tables import hold_small
 from cdc.sinks.lake.removal import find_files, remove
@@ -24,7 +24,7 @@ from cdc.sinks.lake.settings import DeltaSettings
 from cdc.sinks.lake.storage import clients
 from cdc.sinks.lake.storage.base import open_storage
 from cdc.sinks.lake.storage.cloud_clients import storage_options
-from cdc.sinks.lake.storage.object_store import ObjectStore, split_path
+from cdc.sinks.lake.storage.object_store import ObjectStore
 from tests.support.histories import THINGS
 from tests.support.lake.disturbance import Disturbance, run_disturbance
 from tests.support.lake.places import PlacedLake, on_cloud

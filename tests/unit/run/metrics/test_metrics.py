@@ -105,7 +105,6 @@ REPORT = StreamReport(
     began_at=NOW - 100,
     pid=1,
     batches=4,
-    changes=40,
     retries=1,
     commits=4,
     freshness_sum=8.0,

@@ -22,7 +22,7 @@ def test_a_stream_tells_of_its_batches(tmp_path: Path) -> None:
     found = reports.read_stream("search")
     assert found == meter.report()
     assert found is not None
-    assert (found.batches, found.changes, found.commits, found.retries) == (2, 3, 4, 1)
+    assert (found.batches, sum(found.batch_changes), found.commits, found.retries) == (2, 3, 4, 1)
     assert found.freshness == [0.2, 1.5, 40.0, 0.0]
     assert (found.buckets["0.25"], found.buckets["2.0"], found.buckets["60.0"]) == (2, 3, 4)
     assert (found.stages, found.batch_seconds) == ({"read": 0.5, "apply": 0.5}, [0.25, 0.75])
