@@ -16,58 +16,24 @@ from cdc.log.clients.reader import Reader
 from cdc.log.clients.single_write import write_record
 from cdc.log.clients.topics import Admin, Topic
 from cdc.log.clients.transactional_writer import TransactionalWriter
-from cdc.log.settings import LogSettings, OAuthSettings
+from cdc.log.settings import LogSettings
 from cdc.run.spark.token_urls import let_ask_for_tokens
 from cdc.secrets import RenewableSecret
 from cdc.sinks.latest.write import write
 from tests.servers.logins.conftest import Scram
-from tests.servers.logins.token_server import CLIENT, SCOPE, TokenServer
+from tests.servers.logins.kafka_logins import by_certificate, by_password, by_token
+from tests.servers.logins.token_server import TokenServer
 from tests.support.further import further
 from tests.support.parts.authority import Identity
 from tests.support.parts.secured import PLAIN_USER, Secured
 
 SCRAM_USER = f"s{secrets.token_hex(4)}"
 WORD = f"canary{secrets.token_hex(6)}"
-OPTIONS = {"client.rack": "r1", "socket.keepalive.enable": "true", "retry.backoff.ms": "120"}
 
 
 @pytest.fixture(scope="module")
 def identity(secured: Secured) -> Identity:
     return secured.authority.issue("kafka-client")
-
-
-def by_certificate(secured: Secured, identity: Identity, **further: Any) -> LogSettings:
-    files = {"certificate_file": str(identity.certificate), "key_file": str(identity.key)}
-    values = {"ca_file": str(secured.authority.ca), **files, "client_options": OPTIONS, **further}
-    return LogSettings(bootstrap=f"127.0.0.1:{secured.ports.certified}", security_protocol="SSL", **values)
-
-
-def by_password(secured: Secured, mechanism: str, user: str, password: SecretStr) -> LogSettings:
-    return LogSettings(
-        bootstrap=f"127.0.0.1:{secured.ports.login}",
-        security_protocol="SASL_SSL",
-        sasl_mechanism=mechanism,
-        username=user,
-        password=password,
-        ca_file=str(secured.authority.ca),
-    )
-
-
-def by_token(secured: Secured, secret: SecretStr) -> LogSettings:
-    oauth = OAuthSettings(
-        token_url=secured.token_url,
-        client_id=CLIENT,
-        client_secret=secret,
-        scope=SCOPE,
-        ca_file=str(secured.authority.ca),
-    )
-    return LogSettings(
-        bootstrap=f"127.0.0.1:{secured.ports.login}",
-        security_protocol="SASL_SSL",
-        sasl_mechanism="OAUTHBEARER",
-        oauth=oauth,
-        ca_file=str(secured.authority.ca),
-    )
 
 
 @pytest.fixture(scope="module")

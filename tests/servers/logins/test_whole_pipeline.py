@@ -6,20 +6,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 from pyspark.sql import SparkSession
 from ruamel.yaml import YAML
 
 from cdc.local.endpoints import CONNECT_USER
 from cdc.local.state.passwords import password
+from cdc.log.logins import java_options
+from cdc.log.settings import LogSettings
 from cdc.secrets import reveal
-from tests.servers.logins.conftest import TlsSource, at
+from tests.servers.logins.conftest import Scram, TlsSource, at
 from tests.servers.logins.gateway import Gateway
+from tests.servers.logins.kafka_logins import by_password, by_token
 from tests.servers.logins.token_server import CLIENT, SCOPE, TokenServer
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, verify
 from tests.support.parts.authority import STORE_WORD
 from tests.support.parts.pipelines import END_SENDERS, Pipeline, pipelines
 from tests.support.parts.removal import remove_traces
-from tests.support.parts.secured import Secured
+from tests.support.parts.secured import PLAIN_USER, Secured
 from tests.support.parts.servers_fixture import Servers
 
 pytestmark = pytest.mark.timeout(600)
@@ -85,12 +89,37 @@ def clients_of_connector(secured: Secured) -> dict[str, str]:
     }
 
 
+@pytest.fixture
+def logins(secured: Secured, scram: Scram, tokens: TokenServer) -> dict[str, LogSettings]:
+    """Another login for each of the connector's clients."""
+    user, word = f"s{secrets.token_hex(4)}", secrets.token_hex(8)
+    scram.set_password(user, word)
+    return {
+        "producer": by_password(secured, "SCRAM-SHA-512", user, SecretStr(word)),
+        "consumer": by_password(secured, "PLAIN", PLAIN_USER, SecretStr(secured.ports.plain_password)),
+        "admin": by_token(secured, SecretStr(tokens.secret)),
+    }
+
+
+def let_connector_log_in(pipeline: Pipeline, logins: dict[str, LogSettings]) -> None:
+    """Give the connector's clients these logins in place of their certificate."""
+    yaml = YAML()
+    whole: Any = yaml.load(pipeline.config.read_text())
+    whole["connect"]["overrides"] = {"errors.max.retries": "0"} | {
+        f"{client}.override.{name}": value
+        for client, log in logins.items()
+        for name, value in {"bootstrap.servers": log.bootstrap, **java_options(log)}.items()
+    }
+    with pipeline.config.open("w") as file:
+        yaml.dump(whole, file)
+
+
 def test_every_hop_has_its_login_and_goes_on_after_a_rotation(
     pipeline: Pipeline,
     secured: Secured,
-    tls_source: TlsSource,
     tokens: TokenServer,
     gateway: Gateway,
+    logins: dict[str, LogSettings],
     spark: SparkSession,
 ) -> None:
     words = [f"canary{secrets.token_hex(6)}" for _ in range(2)]
@@ -115,3 +144,8 @@ def test_every_hop_has_its_login_and_goes_on_after_a_rotation(
     assert report.is_equal, report.as_json()
     assert reveal(pipeline.settings.source.password) == words[1]
     assert [line for line in run.said for word in words if word in line] == []
+    let_connector_log_in(pipeline, logins)
+    bootstrap(pipeline, spark)
+    pipeline.run("INSERT INTO things SELECT n, 'by other logins' FROM generate_series(301, 400) n")
+    catch_up(pipeline, spark)
+    assert (verify(pipeline, spark).is_equal, {*tokens.asked}) == (True, {SCOPE})
