@@ -127,6 +127,16 @@ class Following:
         assert found, (text, self.said, self.failure)
         self._heard = found
 
+    def wait_for_each(self, *texts: str) -> None:
+        """Return when it has said all of these, in whichever order, since what was waited for last."""
+        heard = self._heard
+        lines = []
+        for text in texts:
+            self._heard = heard
+            self.wait_for(text)
+            lines.append(self._heard)
+        self._heard = max(lines)
+
     def _next(self, text: str) -> int:
         """How many lines have been said up to the next with this text; 0 where there is none yet."""
         return next((n for n, line in enumerate(self.said, 1) if n > self._heard and text in line), 0)

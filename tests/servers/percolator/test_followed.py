@@ -99,8 +99,7 @@ def test_a_refused_query_is_told_and_kept_and_costs_nothing_else(
                 pipeline.run(*search(3, [1]), *search(4, {"guess": {}}), *search(5, NAMED), *listing(2, 4))
             settle(pipeline, listener, refused=(3, 4))
             assert len(listener.there) > 4
-            for number in (3, 4):
-                running.wait_for(f"the query where id = {number} is refused")
+            running.wait_for_each(*(f"the query where id = {number} is refused" for number in (3, 4)))
             assert read_refused(pipeline) == {2, 3, 4}
         with following(pipeline, spark) as running:
             # one that was a query ends with its matches, and one that was none begins
