@@ -75,13 +75,14 @@ def test_unsupported_tables_of_a_pattern_are_skipped(
     }
     with following(pipeline, spark) as running:
         pipeline.run("INSERT INTO sales.events VALUES ('a', 1)", "UPDATE sales.documents SET _source = 'y'")
-        pipeline.run(
-            "CREATE TABLE sales.clicks (n int)",
-            "ALTER TABLE sales.clicks REPLICA IDENTITY FULL",
-            "INSERT INTO sales.clicks VALUES (1)",
-        )
-        running.wait_for("sales.clicks joins: 1 row copied")
-        running.wait_for("not in latest: sales.clicks has no primary key")
+        # at once: the copy has the row
+        with pipeline.connection.transaction():
+            pipeline.run(
+                "CREATE TABLE sales.clicks (n int)",
+                "ALTER TABLE sales.clicks REPLICA IDENTITY FULL",
+                "INSERT INTO sales.clicks VALUES (1)",
+            )
+        running.wait_for_each("sales.clicks joins: 1 row copied", "not in latest: sales.clicks has no primary key")
         # from now on it fits
         pipeline.run("ALTER TABLE sales.documents RENAME _source TO source")
         running.wait_for("sales.documents is copied again")
@@ -135,15 +136,16 @@ def test_new_tables_of_a_pattern_join(make_pipeline: MakePipeline, spark: SparkS
     assert names(pipeline) == ["sales.empty", "sales.items", "sales.orders"]
     assert verify(pipeline, spark).is_equal
     with following(pipeline, spark) as running:
-        pipeline.run(
-            "CREATE TABLE sales.parts (id int, n int, PRIMARY KEY (id, n)) PARTITION BY LIST (n)",
-            "CREATE TABLE sales.part_1 PARTITION OF sales.parts FOR VALUES IN (1)",
-            "INSERT INTO sales.parts VALUES (1, 1)",
-            "CREATE TABLE sales.unfit (id int)",
-        )
-        running.wait_for("sales.parts joins: 1 row copied")
-        running.wait_for("not copied again yet: sales.unfit has no primary key")
-        pipeline.run("ALTER TABLE sales.unfit ADD PRIMARY KEY (id)", "INSERT INTO sales.unfit VALUES (1)")
+        with pipeline.connection.transaction():
+            pipeline.run(
+                "CREATE TABLE sales.parts (id int, n int, PRIMARY KEY (id, n)) PARTITION BY LIST (n)",
+                "CREATE TABLE sales.part_1 PARTITION OF sales.parts FOR VALUES IN (1)",
+                "INSERT INTO sales.parts VALUES (1, 1)",
+                "CREATE TABLE sales.unfit (id int)",
+            )
+        running.wait_for_each("sales.parts joins: 1 row copied", "not copied again yet: sales.unfit has no primary key")
+        with pipeline.connection.transaction():
+            pipeline.run("ALTER TABLE sales.unfit ADD PRIMARY KEY (id)", "INSERT INTO sales.unfit VALUES (1)")
         running.wait_for("sales.unfit joins: 1 row copied")
         pipeline.run("UPDATE sales.orders SET n = 2", "INSERT INTO sales.empty VALUES (7)", "DELETE FROM sales.unfit")
         assert verify(pipeline, spark).is_equal
