@@ -14,6 +14,7 @@ from cdc.config.settings import CAPTURE
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.capture.connector_state import look_up
 from cdc.connect.source.slot_health import SourceLook, look_at_source
+from cdc.core.errors import HistoryLostError
 from cdc.run.control import control
 from cdc.run.control.question import ControlVerb
 from cdc.run.health import patience
@@ -205,7 +206,8 @@ def test_a_drop_is_finished_by_the_next_process(pipeline: Pipeline, spark: Spark
     assert any(f"slot {name} was dropped" in problem for problem in problems(pipeline))
     with started(pipeline, spark, "lake") as running:
         running.wait_for("not begun anew yet: the capture is paused")
-        control.act(opened, ControlVerb.RESUME, CAPTURE, "a test")
+        told = control.act(opened, ControlVerb.RESUME, CAPTURE, "a test")
+        assert "`cdc follow` begins the capture anew" in told
         running.wait_for("following: ")
         assert verify(pipeline, spark).is_equal
 
@@ -232,6 +234,8 @@ def test_a_slot_that_postgres_gave_up_is_begun_anew_by_policy(pipeline: Pipeline
         pipeline.run("ALTER SYSTEM RESET max_slot_wal_keep_size", "SELECT pg_reload_conf()")
     told = slot_problem(pipeline, "slot.lost")
     assert "raise max_slot_wal_keep_size; `cdc recapture`" in told
+    with pytest.raises(HistoryLostError, match=r"slot .* is lost: .* → .*`cdc recapture`"):
+        control.act(pipeline.opened(), ControlVerb.RESUME, CAPTURE, "a test")
     waiting = Following(pipeline, spark, ["lake"])
     waiting.start()
     waiting.wait_for("is dropped: slot ")

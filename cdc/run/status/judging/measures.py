@@ -163,6 +163,7 @@ class Measures:
         budget = self._settings.source.slot_budget
         room = find_room(look, budget)
         rate = fill_rate(self._past.slot)
+        rate = look.wal_rate if rate is None else rate
         seconds = seconds_until_full(room.left_bytes if room else None, rate)
         is_lost = state.wal_status == "lost"
         word = "lost" if is_lost else "filling" if seconds else "moves on" if state.active else "nobody reads it"
