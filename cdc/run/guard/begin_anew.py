@@ -52,8 +52,8 @@ def _pauses() -> Iterator[float]:
 
 
 def _find_wait(pipeline: Pipeline) -> CdcError | None:
-    """A recapture ends the pause of a capture: that is its owner's to do."""
-    return pipeline.requests.read_pause(CAPTURE)
+    """A recapture ends the pause of a capture, and writes into a lake that rests: both are their owners' to do."""
+    return pipeline.requests.read_pause(CAPTURE) or pipeline.requests.read_pause(pipeline.lake_name)
 
 
 def _is_done(pipeline: Pipeline, plan: SlotDropPlan) -> bool:

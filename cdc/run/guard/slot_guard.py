@@ -11,7 +11,7 @@ from cdc.connect.capture import connector
 from cdc.connect.slot_budget import BudgetPolicy
 from cdc.connect.source import registration, slot
 from cdc.connect.source.slot_health import SourceLook, look_at_source
-from cdc.core.errors import CdcError, HistoryLostError, PreconditionError
+from cdc.core.errors import CdcError, HistoryLostError, PreconditionError, UnreachableError
 from cdc.core.lines import WarningLine
 from cdc.core.plural import format_bytes
 from cdc.core.position import format_lsn
@@ -40,6 +40,7 @@ class SlotGuard:
         self._watch = BudgetWatch(budget.max_wal_bytes) if budget.max_wal_bytes else None
         self._acts = budget.on_exceeded is BudgetPolicy.DROP
         self._told = ""
+        self._is_announced = False
         self._dropped: tuple[HistoryLostError, Deadline] | None = None
 
     @property
@@ -57,6 +58,9 @@ class SlotGuard:
                 look = look_at_source(connection, self._pipeline.settings.source.slot)
                 if why := self._find_reason(look):
                     self._give_up(connection, look, why)
+        except UnreachableError:
+            # who checks the capture reports that
+            return None
         except CdcError as error:
             self._tell(f"slot {self._pipeline.settings.source.slot} is not dropped: {error}", error)
         return None
@@ -77,8 +81,10 @@ class SlotGuard:
         plan = self._plan(connection, look, why)
         # before the drop: a process that is killed behind it is followed by one that goes on
         plan.write(self._pipeline)
-        for line in plan.lines(self._pipeline):
-            self._say(WarningLine.of(f"capture: {line}", plan.describe()))
+        if not self._is_announced:
+            self._is_announced = True
+            for line in plan.lines(self._pipeline):
+                self._say(WarningLine.of(f"capture: {line}", plan.describe()))
         try:
             self._drop(connection)
         except CdcError:

@@ -48,6 +48,7 @@ class TaskRestarts:
         self._say = say
         self._clock = clock
         self._most = pipeline.settings.connect.restarts
+        self._is_first = True
         self._starts = 0
         self._began_at = 0.0
         self._due_at: float | None = None
@@ -58,6 +59,10 @@ class TaskRestarts:
 
         `connection` is to the source, in autocommit.
         """
+        if self._is_first:
+            # of an earlier process
+            self._is_first = False
+            open_reports(self._pipeline).remove(RestartReport.NAME)
         if failure is None:
             self._note_calm()
             return

@@ -30,7 +30,7 @@ class Play:
         settings = SimpleNamespace(connect=SimpleNamespace(connector="c"), histories=["public.t"])
         lake = SimpleNamespace(position=lambda: Position(1, Lsn(9), 4, log_start=LogStart(number=self.capture)))
         made = SimpleNamespace(
-            settings=settings, requests=Requests(folder), look_again=lambda: None, lake_follower=lake
+            settings=settings, lake_name="lake", requests=Requests(folder), look_again=lambda: None, lake_follower=lake
         )
         self.pipeline = cast(Pipeline, made)
         patched.setattr(begin_anew, "recapture", lambda *_: self._recapture())
@@ -87,12 +87,13 @@ def test_who_stops_it_leaves_the_plan_to_the_next_process(play: Play) -> None:
     assert not play.is_done
 
 
-def test_a_paused_capture_waits_for_its_owner(play: Play) -> None:
-    play.pipeline.requests.pause("capture", "me")
+@pytest.mark.parametrize(("name", "told"), [("capture", "the capture is paused"), ("lake", "follower lake is paused")])
+def test_what_is_paused_waits_for_its_owner(play: Play, name: str, told: str) -> None:
+    play.pipeline.requests.pause(name, "me")
     play.stopping.set()
     play.finish()
     assert not play.is_done
-    assert "not begun anew yet: the capture is paused" in play.said[-1]
+    assert f"not begun anew yet: {told}" in play.said[-1]
 
 
 def test_a_plan_that_is_not_whole_is_none(play: Play) -> None:

@@ -104,6 +104,13 @@ def test_a_task_that_ran_for_long_has_all_its_starts_again(play: Play) -> None:
     assert len(play.started) == 8
 
 
+def test_what_an_earlier_process_told_is_forgotten(play: Play) -> None:
+    old = RestartReport(at=0.0, starts=9, most=10, failure="long ago")
+    open_reports(play.pipeline).write(RestartReport.NAME, old)
+    play.look_for(1, None)
+    assert play.report is None
+
+
 def test_a_paused_capture_is_not_started(play: Play) -> None:
     play.pipeline.requests.pause("capture", "me")
     play.look_for(300)
