@@ -28,6 +28,7 @@ from cdc.run.follow.process_streams import ENDING, FollowContext, ProcessStreams
 from cdc.run.follow.stop_reports import StopReports
 from cdc.run.follow.stop_requests import StopRequests
 from cdc.run.guard.begin_anew import finish_plan
+from cdc.run.guard.slot_beats import keep_slot_moving
 from cdc.run.health.slot_drop import SlotDropPlan
 from cdc.run.kept_histories import describe_stopped_histories
 from cdc.run.kept_views import describe_stopped_views, find_unfilled_views
@@ -118,8 +119,8 @@ def _follow_once(
 
 @contextmanager
 def _run_beside(pipeline: Pipeline, resyncs: ResyncQueue, streams: ProcessStreams, say: Say) -> Iterator[None]:
-    """Run beside the lake's stream what it does not wait for: copies, and the catalog."""
-    with run_resyncs(resyncs, streams.resync, say), keep_catalog(pipeline, say):
+    """Run beside the lake's stream what it does not wait for: copies, the catalog, and the slot's beats."""
+    with run_resyncs(resyncs, streams.resync, say), keep_catalog(pipeline, say), keep_slot_moving(pipeline):
         yield
 
 
