@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, Validati
 from cdc.connect.libpq_files import FileProblemError, read_password, read_service
 from cdc.connect.masks import LEAST_SECRET, find_fingerprint
 from cdc.connect.row_filters import find_filter_error
+from cdc.connect.slot_budget import SlotBudget
 from cdc.connect.source_login import find_wrong_logins
 from cdc.connect.table_choices import CHOSEN_TYPES, Choices, ChosenType
 from cdc.connect.tunable_properties import KAFKA_CLIENTS, find_refusal
@@ -135,6 +136,7 @@ class SourceSettings(Settings):
     """How often the connector writes a heartbeat. It moves idle slots, and after three a standstill is noticed."""
     slot_timeout_seconds: int = Field(default=60, ge=1)
     """How long to wait for open transactions to end when a slot is made."""
+    slot_budget: SlotBudget = SlotBudget()
 
     @model_validator(mode="before")
     @classmethod
@@ -259,6 +261,9 @@ class CaptureSettings(Settings):
     or `${env:PG_PASSWORD}`: resolved by Connect's own config providers. Without it, the password itself is sent."""
     mask_secret_reference: str | None = None
     """The same for `source.mask_secret`."""
+    restarts: int = Field(default=10, ge=0)
+    """How often `cdc follow` starts a task again that has failed, with pauses from 5 s to 5 min, unless source or Kafka
+    have something against it. One that runs for ten minutes has all of them again; 0: never."""
     max_batch_size: int = Field(default=20_000, ge=1)
     """Debezium's `max.batch.size`: events per batch."""
     max_queue_size: int = Field(default=100_000, ge=2)

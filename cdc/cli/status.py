@@ -121,6 +121,7 @@ def _describe_part(part: "Part") -> str:
 
 
 def _describe_slot(document: "Document") -> str:
+    from cdc.core.plural import format_bytes
     from cdc.run.health.result import format_duration
 
     slot = document.slot
@@ -130,9 +131,10 @@ def _describe_slot(document: "Document") -> str:
     limit = f" of {slot.limit_bytes:,}" if slot.limit_bytes is not None else ""
     reader = "" if slot.active else ", nobody reads it"
     full = f", full in {format_duration(slot.full_in_seconds)}" if slot.full_in_seconds is not None else ""
+    grows = f", {format_bytes(slot.bytes_per_second)} more a second" if slot.bytes_per_second else ""
     held = f", held by {slot.held_by}" if slot.held_by else ""
     kept = f"{slot.retained_bytes:,}{limit} bytes retained, {slot.wal_status}"
-    return f"{slot.name} at {slot.confirmed_lsn or '-'}, {kept}{reader}{full}{held}"
+    return f"{slot.name} at {slot.confirmed_lsn or '-'}, {kept}{reader}{grows}{full}{held}"
 
 
 def _describe_writes(hourly: "Writes | None") -> str:

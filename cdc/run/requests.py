@@ -5,6 +5,7 @@ A pause is a file, so it outlasts every process: a `cdc follow` that starts late
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -67,6 +68,23 @@ class Requests:
     @property
     def _teardown_path(self) -> Path:
         return self.folder / "teardown"
+
+    def note_recapture(self, plan: str) -> None:
+        """Note that the capture is to begin anew, with the plan for that. Raises PreconditionError like `pause`."""
+        self._write(self._recapture_path, plan)
+
+    def read_recapture(self) -> str | None:
+        """The plan by which the capture is to begin anew; None without one."""
+        with suppress(OSError):
+            return self._recapture_path.read_text()
+        return None
+
+    def forget_recapture(self) -> None:
+        self._recapture_path.unlink(missing_ok=True)
+
+    @property
+    def _recapture_path(self) -> Path:
+        return self.folder / "recapture.json"
 
     def restart(self, name: str) -> None:
         """Ask a running stream to end after its batch, and to start anew. Raises PreconditionError like `pause`."""

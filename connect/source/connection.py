@@ -34,6 +34,21 @@ _NO_FILE: Final = f"{os.devnull}/none"
 _KEEPALIVE: Final = {"keepalives_idle": KEEPALIVE_IDLE_SECONDS, "keepalives_interval": KEEPALIVE_INTERVAL_SECONDS}
 
 
+def try_replication(source: SourceSettings) -> CdcError | None:
+    """What keeps a session of the replication protocol from being answered; None if nothing does."""
+    try:
+        connection = connect(source, replication="database")
+    except CdcError as error:
+        return error
+    try:
+        replication.run_command(connection.pgconn, b"IDENTIFY_SYSTEM")
+    except CdcError as error:
+        return error
+    finally:
+        connection.close()
+    return None
+
+
 def conninfo(source: SourceSettings, version: int = 0, **extra: Any) -> str:
     """Make the libpq connection string, with the password: never print it.
 

@@ -22,6 +22,7 @@ from cdc.connect.source.connection import connect, open_connection
 from cdc.core.errors import RECAPTURE, HistoryLostError, PreconditionError
 from cdc.core.position import Bookmark, Lsn, parse_lsn
 from cdc.core.waiting import Deadline
+from cdc.postgres.values import read_value
 
 DROP_SECONDS: Final = 60.0
 _FAILOVER: Final = 170_000
@@ -77,6 +78,18 @@ def read_state(connection: Connection, slot: str) -> SlotState | None:
     return SlotState(row[0], row[1], row[2], confirmed, restart, row[5], row[6], row[7])
 
 
+def is_own_kind(connection: Connection, slot: str) -> bool:
+    """Is it a lasting logical slot of `pgoutput` in this database, as the connector's is?"""
+    return bool(
+        read_value(
+            connection,
+            "SELECT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = %s AND plugin = 'pgoutput'"
+            " AND database = current_database() AND NOT temporary)",
+            slot,
+        )
+    )
+
+
 def check_wal_kept(found: SlotState | None) -> None:
     """Raise HistoryLostError when Postgres has removed WAL that the slot needs."""
     if found is not None and found.wal_status == "lost":
@@ -111,6 +124,16 @@ def drop(connection: Connection, slot: str) -> None:
                 )
     except busy as error:
         raise PreconditionError(f"slot {slot} cannot be dropped: {error}", "stop whatever reads from it") from None
+
+
+def end_reader(connection: Connection, slot: str) -> None:
+    """End the session that reads the slot, if one does and the role may end it."""
+    with suppress(psycopg.errors.InsufficientPrivilege):
+        connection.execute(
+            "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots"
+            " WHERE slot_name = %s AND active_pid IS NOT NULL",
+            (slot,),
+        )
 
 
 @contextmanager

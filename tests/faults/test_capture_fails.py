@@ -41,7 +41,8 @@ def test_search_only_follow_waits_for_capture_repair(
     make_pipeline: MakePipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
-    pipeline.configure("connect:\n", 'connect:\n  overrides: {errors.max.retries: "0"}\n')
+    # nor does `cdc follow` start it
+    pipeline.configure("connect:\n", 'connect:\n  restarts: 0\n  overrides: {errors.max.retries: "0"}\n')
     bootstrap(pipeline, spark)
     give_up(pipeline)
     Workload(pipeline.connection, random.Random(3)).write(20)

@@ -1,15 +1,20 @@
 """Pauses, resumes and restarts the capture, by Kafka Connect."""
 
+from contextlib import suppress
 from typing import Final
 
 from cdc.config.settings import CAPTURE
 from cdc.connect.capture import connector
 from cdc.connect.capture.connector_state import ConnectorState, look_up
+from cdc.connect.slot_budget import BudgetPolicy
+from cdc.connect.source.obstacles import check_not_lost
 from cdc.connect.source.slot_health import look_at_source, read_wal_rate
-from cdc.core.errors import CdcError, PreconditionError
+from cdc.core.errors import CdcError, HistoryLostError, PreconditionError, UnreachableError
 from cdc.core.plural import format_bytes
 from cdc.run.control.question import ControlVerb, Question
 from cdc.run.health.result import format_duration
+from cdc.run.health.slot_budget import SERVER_LIMIT, SlotRoom, find_room
+from cdc.run.health.slot_drop import SlotDropPlan
 from cdc.run.pipeline import Pipeline
 
 _HAPPENS: Final = {
@@ -28,12 +33,19 @@ def ask(pipeline: Pipeline, verb: ControlVerb) -> Question:
             refused = _find_refusal(verb, look_up(client, pipeline.settings.connect.connector))
     except CdcError as silent:
         refused = silent
+    if verb is ControlVerb.RESUME:
+        # whatever the connector is like: it begins anew
+        refused = None if SlotDropPlan.read(pipeline) else refused or _find_loss(pipeline)
     return Question(verb, CAPTURE, _HAPPENS[verb], _describe_costs(pipeline, verb), _STAYS, refused)
 
 
 def act(pipeline: Pipeline, verb: ControlVerb, by: str) -> str:
     """Do it, and wait until Kafka Connect says that it is done; returns what became of it."""
     name = pipeline.settings.connect.connector
+    if verb is ControlVerb.RESUME and (plan := SlotDropPlan.read(pipeline)):
+        # without its slot it would only fail
+        pipeline.requests.resume(CAPTURE)
+        return f"the capture is resumed; {plan.describe()}"
     with pipeline.open_connect() as client:
         if verb is ControlVerb.PAUSE:
             # before the connector rests: a copy that starts meanwhile would wake it
@@ -48,6 +60,16 @@ def act(pipeline: Pipeline, verb: ControlVerb, by: str) -> str:
     if found.failure:
         raise PreconditionError(f"{found}: {found.failure}", "mend the cause; see `cdc status`")
     return str(found)
+
+
+def _find_loss(pipeline: Pipeline) -> HistoryLostError | None:
+    """What the source has lost, so that the connector would not go on; None where it does not answer."""
+    with suppress(UnreachableError), pipeline.open_source() as connection:
+        try:
+            check_not_lost(connection, pipeline.settings.source)
+        except HistoryLostError as lost:
+            return lost
+    return None
 
 
 def _find_refusal(verb: ControlVerb, found: ConnectorState) -> CdcError | None:
@@ -75,18 +97,20 @@ def _describe_costs(pipeline: Pipeline, verb: ControlVerb) -> str:
         return f"slot {pipeline.settings.source.slot} is missing, so nothing is kept"
     retained = format_bytes(look.slot.retained_bytes)
     if verb is ControlVerb.PAUSE:
-        left = _describe_room(look.safe_bytes, rate)
+        budget = pipeline.settings.source.slot_budget
+        left = _describe_room(find_room(look, budget), rate, drops=budget.on_exceeded is BudgetPolicy.DROP)
         return f"the slot keeps all WAL from now on, {retained} already; {left}"
     if verb is ControlVerb.RESUME:
         return f"load until it has read the {retained} that the slot keeps"
     return "some seconds without commits in the log; the slot keeps them"
 
 
-def _describe_room(safe_bytes: int | None, rate: float | None) -> str:
-    """How long the slot may rest: by what may still be written, and how fast that is."""
-    if safe_bytes is None:
+def _describe_room(room: SlotRoom | None, rate: float | None, *, drops: bool = False) -> str:
+    """How long the slot may rest: by what may still be written, and how fast that is. `drops`: above our own limit."""
+    if room is None:
         pace = f", at {format_bytes(round(3600 * rate))} an hour" if rate else ""
         return f"until the source's disk is full{pace}: max_slot_wal_keep_size has no limit"
-    room = max(safe_bytes, 0)
-    left = f", in {format_duration(room / rate)} at the present rate" if rate else ""
-    return f"it is lost after {format_bytes(room)} more (max_slot_wal_keep_size){left}"
+    left = max(room.left_bytes, 0)
+    time_left = f", in {format_duration(left / rate)} at the present rate" if rate else ""
+    becomes = "lost" if room.name == SERVER_LIMIT else "dropped, and all tables copied again," if drops else "too large"
+    return f"it is {becomes} after {format_bytes(left)} more ({room.name}){time_left}"

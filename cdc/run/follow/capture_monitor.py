@@ -15,6 +15,8 @@ from cdc.core.position import Lsn
 from cdc.core.table import TableName
 from cdc.run.copy.resync_queue import ResyncQueue
 from cdc.run.follow.stop_requests import StopRequests
+from cdc.run.guard.slot_guard import SlotGuard
+from cdc.run.guard.task_restarts import TaskRestarts
 from cdc.run.health import patience
 from cdc.run.health.capture_health import CaptureHealth
 from cdc.run.health.continuity import check_source
@@ -49,6 +51,7 @@ class CaptureMonitor:
         self._target = target
         self._say = say
         self._health = CaptureHealth(pipeline, CaptureObserver.glance)
+        self._restarts, self._guard = TaskRestarts(pipeline, say), SlotGuard(pipeline, say)
         self._last_kind: str | None = None
         self._left_out = set[str]()
         self._failure: str | None = None
@@ -56,13 +59,18 @@ class CaptureMonitor:
 
     def find_fatal(self) -> CdcError | None:
         """Check once; returns the failure that keeps `target` from ever being reached, or None."""
+        if self._target is None and self._resyncs.is_here:
+            if given_up := self._guard.look():
+                return given_up
+            if self._guard.has_dropped:
+                return None
         found = self._check()
         self._report(found)
         # without a capture or a source, followers still have the rest of the log to read
         if isinstance(found, Healthy) or not found.is_final or self._target is None or self._has_reached(self._target):
             return None
         # a new copy of a table starts the capture, too
-        is_repaired = self._resyncs.is_pending or self._pipeline.leases.is_held(COPIES)
+        is_repaired = self._resyncs.is_pending or self._is_copying
         return None if is_repaired else found.error
 
     def _check(self) -> Health:
@@ -91,9 +99,17 @@ class CaptureMonitor:
             publication.check_whole(connection, self._pipeline.settings.source)
             self._report_children(connection)
             found, state = self._health.check(allowed, connection), self._health.connector
-        self._send_password(state.failure if state else None)
-        self._stop_failed(state.failure if state else None)
+            failure = state.failure if state else None
+            self._send_password(failure)
+            self._stop_failed(failure)
+            # a copy of a table starts the connector, and one that is asked for has to come first
+            if state and self._resyncs.is_here and not (self._resyncs.is_pending or self._is_copying):
+                self._restarts.look(failure, connection)
         return found
+
+    @property
+    def _is_copying(self) -> bool:
+        return self._pipeline.leases.is_held(COPIES)
 
     def _send_password(self, failure: str | None) -> None:
         """Give a connector that has failed the password that our own logins have learned since it began."""

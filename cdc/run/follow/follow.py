@@ -11,7 +11,14 @@ from itertools import chain
 from cdc.config.settings import VIEWS
 from cdc.connect.source import connection as source
 from cdc.connect.source import heartbeat
-from cdc.core.errors import CdcError, IncompleteError, PreconditionError, RefusedError, UnreachableError
+from cdc.core.errors import (
+    CdcError,
+    HistoryLostError,
+    IncompleteError,
+    PreconditionError,
+    RefusedError,
+    UnreachableError,
+)
 from cdc.core.lines import WarningLine
 from cdc.core.position import Lsn
 from cdc.run.catalog.keeper import keep_catalog
@@ -20,11 +27,14 @@ from cdc.run.follow.capture_monitor import CaptureMonitor
 from cdc.run.follow.process_streams import ENDING, FollowContext, ProcessStreams, Say
 from cdc.run.follow.stop_reports import StopReports
 from cdc.run.follow.stop_requests import StopRequests
+from cdc.run.guard.begin_anew import finish_plan
+from cdc.run.guard.slot_beats import keep_slot_moving
+from cdc.run.health.slot_drop import SlotDropPlan
 from cdc.run.kept_histories import describe_stopped_histories
 from cdc.run.kept_views import describe_stopped_views, find_unfilled_views
 from cdc.run.lease import Lease
 from cdc.run.pipeline import Pipeline
-from cdc.run.shutdown import stop_on_signals
+from cdc.run.shutdown import StopEvent, stop_on_signals
 from cdc.run.spark.arenas import limit_arenas
 from cdc.run.spark.errors import check_spark
 from cdc.run.spark.gc_tuning import relax_gc
@@ -52,13 +62,33 @@ def follow(
     Spark starts after the leases are taken and the source has been checked against the copies. A caller in another
     thread stops it by `stopping`. A follower behind the lake retries as long as somebody may repair its problem,
     except with `until_caught_up`. One that fails for good stops alone; the lake stops all followers behind it. The
-    process ends when another one takes over a follower.
+    process ends when another one takes over a follower. Where `source.slot_budget` lets it drop the slot, it begins the
+    capture anew behind that, and goes on.
 
     Raises the first failure once all streams have ended. With `until_caught_up`, raises IncompleteError when
     everything has caught up except stopped tables or held keys.
     """
     _tune_process()
     stopping = stopping or threading.Event()
+    may_begin_anew = not until_caught_up and pipeline.lake_name in names
+    while not stopping.is_set():
+        if may_begin_anew:
+            finish_plan(pipeline, say, stopping)
+        try:
+            _follow_once(pipeline, names, say, stopping, until_caught_up=until_caught_up)
+            return
+        except HistoryLostError:
+            # of a slot that was dropped by plan, or what a stream has met behind it
+            if not may_begin_anew or SlotDropPlan.read(pipeline) is None:
+                raise
+        pipeline.look_again()
+
+
+def _follow_once(
+    pipeline: Pipeline, names: Sequence[str], say: Say, stopping: threading.Event, *, until_caught_up: bool
+) -> None:
+    """Run the streams until `stopping`, or until they end by themselves, which leaves `stopping` as it is."""
+    ended = StopEvent(stopping)
     with ExitStack() as held:
         # before all checks: no other writer may change the facts behind them
         leases = {name: held.enter_context(pipeline.leases.hold(name)) for name in names}
@@ -73,13 +103,13 @@ def follow(
         context = FollowContext(target, say, stops, resyncs, reports, leases)
         held.enter_context(trouble_log(pipeline.state))
         pipeline.start_spark()
-        streams = ProcessStreams(pipeline, names, stopping, context)
+        streams = ProcessStreams(pipeline, names, ended, context)
         if pipeline.lake_name in names:
             held.enter_context(_run_beside(pipeline, resyncs, streams, say))
         held.enter_context(stop_on_signals(stopping, say))
         streams.take_over(names)
         failures = _run_streams(
-            streams, leases, partial(_find_fatal, pipeline, monitor, leases, is_awaited=until_caught_up), stopping
+            streams, leases, partial(_find_fatal, pipeline, monitor, leases, is_awaited=until_caught_up), ended
         )
     _raise_first(failures)
     if until_caught_up:
@@ -89,8 +119,8 @@ def follow(
 
 @contextmanager
 def _run_beside(pipeline: Pipeline, resyncs: ResyncQueue, streams: ProcessStreams, say: Say) -> Iterator[None]:
-    """Run beside the lake's stream what it does not wait for: copies, and the catalog."""
-    with run_resyncs(resyncs, streams.resync, say), keep_catalog(pipeline, say):
+    """Run beside the lake's stream what it does not wait for: copies, the catalog, and the slot's beats."""
+    with run_resyncs(resyncs, streams.resync, say), keep_catalog(pipeline, say), keep_slot_moving(pipeline):
         yield
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from cdc.core.counters import (
     COMMIT_CONFLICTS,
+    CONNECTOR_STARTS,
     FAILED,
     GROUPS,
     REJECTED,
@@ -23,6 +24,7 @@ from cdc.run.status.things import Level, Slot, State, TableStatus
 
 COUNTED: Final = {
     COMMIT_CONFLICTS: ("commit_conflicts_total", False),
+    CONNECTOR_STARTS: ("connector_starts_total", False),
     SCHEMA_CHANGES: ("schema_changes_total", True),
     UPKEEP_SECONDS: ("upkeep_seconds_total", False),
     GROUPS: ("view_recomputed_groups_total", True),
@@ -30,6 +32,7 @@ COUNTED: Final = {
 """By the name of a count: its metric, and whether its label is the metric's."""
 ZEROS: Final = (
     (COMMIT_CONFLICTS, ""),
+    (CONNECTOR_STARTS, ""),
     (UPKEEP_SECONDS, ""),
     *((SCHEMA_CHANGES, kind) for kind in ("widened", "altered")),
     *((SEARCH, kind) for kind in (REJECTED, STALE, FAILED)),
@@ -74,6 +77,7 @@ def _list_all(document: Document, now: float) -> Iterator[_Found]:
         yield from _list_table(name, table)
     for (name, reason), number in _count_letters(document).items():
         yield "dead_letters", number, (name, reason)
+    yield "slot_dropped", "slot.dropped" in document.problems, ()
     yield from _list_rest(document)
 
 
@@ -109,6 +113,8 @@ def _list_slot(slot: Slot) -> Iterator[_Found]:
     yield "slot_xmin_age_transactions", slot.xmin_age_transactions, ()
     yield "slot_exhaustion_seconds", slot.full_in_seconds, ()
     yield "slot_spilled_bytes_total", slot.spilled_bytes, ()
+    yield "slot_growth_bytes_per_second", slot.bytes_per_second, ()
+    yield "slot_held_seconds", slot.held_seconds, ()
     yield "connector_restarts_total", slot.restarts, ()
 
 

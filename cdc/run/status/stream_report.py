@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 import msgspec
 
@@ -89,6 +89,18 @@ class CatalogReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         if not (told := self.describe()):
             return None
         return PreconditionError(told, self.remedy or "`cdc follow` tries again by itself")
+
+
+class RestartReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What `cdc follow` does about a connector whose task has failed: how often it was started again, of how often at
+    most, and why it is not started now. `failure`: why it failed last."""
+
+    NAME: ClassVar[str] = ".restarts"
+    at: float
+    starts: int
+    most: int
+    failure: str
+    held_back: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,9 @@ class Part(StatusValue, frozen=True, kw_only=True):
 class Slot(StatusValue, frozen=True, kw_only=True):
     """The replication slot. `full_in_seconds`: at the rate of the last 30 minutes; None while it does not fill.
 
-    `limit_bytes`: of `max_slot_wal_keep_size`; None without a limit. `held_by`: whom it waits for.
+    `limit_bytes`: what it may keep, of the nearer of `max_slot_wal_keep_size` and `source.slot_budget`, whose
+    name is `limited_by`; None without a limit. `safe_bytes`: what may still be written until then. `held_by`:
+    whom it waits for, with `release`, what helps. `held_seconds`: how long the transaction is open that it waits for.
     """
 
     name: str
@@ -93,7 +95,11 @@ class Slot(StatusValue, frozen=True, kw_only=True):
     bytes_per_second: float | None = None
     full_in_seconds: float | None = None
     full_at: datetime | None = None
+    limited_by: str | None = None
+    policy: str | None = None
     held_by: str | None = None
+    held_seconds: float | None = None
+    release: str | None = None
     spilled_bytes: int | None = None
     confirmed_lsn: str | None = None
     restart_lsn: str | None = None

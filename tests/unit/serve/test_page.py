@@ -194,6 +194,15 @@ def test_a_server_that_dies_is_told_and_one_that_comes_back_is_shown(browser: Br
         assert "public.invoices is stopped" in browser.text(VERDICT)
 
 
+def test_a_slot_above_its_budget_is_told_with_what_follows(site: LiveSite, browser: Browser) -> None:
+    document = incident()
+    document["slot"] |= {"safe_bytes": -5, "limited_by": "source.slot_budget.max_wal_bytes", "policy": "drop"}
+    show(site, browser, document)
+    told = browser.text("#slot")
+    for words in ("above its limit", "64 GiB (source.slot_budget.max_wal_bytes)", "cdc follow drops it unless it"):
+        assert words in told
+
+
 def test_patches_change_what_they_name_and_keep_what_is_open(site: LiveSite, browser: Browser) -> None:
     document = incident()
     show(site, browser, document)

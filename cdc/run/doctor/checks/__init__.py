@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Final
 
+BESIDE: Final = ("slot_budget",)
+"""Modules of a category that has more than one."""
 CATEGORIES: Final = (
     *("source", "postgres", "role", "publication", "slot", "triggers", "tables"),
     *("kafka", "connect", "spark", "lake", "store", "catalog", "search", "machine"),
@@ -12,6 +14,6 @@ CATEGORIES: Final = (
 
 def load_all() -> Sequence[str]:
     """Register the checks of all categories; returns these in their order."""
-    for category in CATEGORIES:
-        import_module(f"{__name__}.{category}")
+    for module in (*CATEGORIES, *BESIDE):
+        import_module(f"{__name__}.{module}")
     return CATEGORIES

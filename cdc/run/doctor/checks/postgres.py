@@ -127,7 +127,8 @@ def find_prepared(parts: AskedParts) -> Iterator[Fault]:
     for found in parts.source.prepared:
         if found["age"] > _OLD_SECONDS:
             rollback = f"ROLLBACK PREPARED {quote_text(found['gid'])}"
-            what = f"transaction {found['gid']!r} was prepared {_age(found)} ago"
+            whose = f"of {found['owner']}, in {found['database']}"
+            what = f"transaction {found['gid']!r} {whose}, was prepared {_age(found)} ago"
             fixes = (LoneStatement(rollback),) if found["database"] == own else ()
             yield Fault(found["gid"], what, f"COMMIT PREPARED, or {rollback}", fixes)
 
@@ -141,7 +142,7 @@ def find_old_transactions(parts: AskedParts) -> Iterator[Fault]:
     """No session is in one transaction for more than ten minutes."""
     for found in parts.source.transactions:
         if found["age"] > _OLD_SECONDS:
-            what = f"session {found['pid']} ({found['application']}) is in one transaction for {_age(found)}"
+            what = f"session {found['pid']} ({_whose(found)}) is in one transaction for {_age(found)}"
             end = f"SELECT pg_terminate_backend({found['pid']})"
             yield Fault(f"session {found['pid']}", what, f"end it: {end}", (LoneStatement(end),))
 
@@ -199,6 +200,13 @@ def find_slot(parts: AskedParts) -> Row | None:
 
 def _age(found: Row) -> str:
     return f"{found['age'] / 60:,.0f} min"
+
+
+def _whose(found: Row) -> str:
+    """Of a session: user, application, database, and when its last query began, as far as these are known."""
+    named = [f"{kind} {found[kind]}" for kind in ("user", "application", "database") if found.get(kind)]
+    asked = found.get("query_age")
+    return ", ".join([*named, *([] if asked is None else [f"last query {asked / 60:,.0f} min ago"])])
 
 
 def drop_slot(name: str) -> LoneStatement:

@@ -9,7 +9,6 @@ from math import ceil
 from psycopg import Connection
 
 from cdc.connect.settings import SourceSettings
-from cdc.connect.source import replication
 from cdc.connect.source.connection import address, connect, open_connection
 from cdc.connect.source.tls_refusal import TLS_REQUEST
 from cdc.connect.source_login import ENCRYPTING
@@ -58,21 +57,6 @@ def find_access(source: SourceSettings, seconds: float) -> Access:
     patient = source.model_copy(update={"connect_timeout_seconds": min(ceil(seconds), source.connect_timeout_seconds)})
     _try_session(patient)
     return Access(patient, route, seconds)
-
-
-def try_replication(source: SourceSettings) -> CdcError | None:
-    """What keeps a session of the replication protocol from being answered; None if nothing does."""
-    try:
-        connection = connect(source, replication="database")
-    except CdcError as error:
-        return error
-    try:
-        replication.run_command(connection.pgconn, b"IDENTIFY_SYSTEM")
-    except CdcError as error:
-        return error
-    finally:
-        connection.close()
-    return None
 
 
 def _find_route(source: SourceSettings, seconds: float) -> SourceRoute:

@@ -10,15 +10,17 @@ from psycopg import Connection
 
 from cdc.connect.settings import SourceSettings
 from cdc.connect.source import publication, registration
-from cdc.connect.source.connection import read_clock
+from cdc.connect.source.connection import read_clock, try_replication
+from cdc.connect.source.oldest_transaction import OldestTransaction
 from cdc.connect.source.publication import WrongParts
 from cdc.connect.source.published_parts import Parts, find_parts
 from cdc.connect.source.registration import Registration
+from cdc.connect.source.slot_health import look_at_source
 from cdc.core.errors import CdcError, PreconditionError
 from cdc.core.table import TableName
 from cdc.postgres.values import read_value
 from cdc.run.doctor.asking import SilentPartError
-from cdc.run.doctor.facts.access import Access, SourceRoute, try_replication
+from cdc.run.doctor.facts.access import Access, SourceRoute
 from cdc.run.doctor.facts.triggers import TriggerFacts, read_triggers
 from cdc.run.pipeline import Pipeline
 from cdc.run.tables.schema_check import find_changed_choices
@@ -51,6 +53,7 @@ SELECT to_jsonb(r) || jsonb_build_object(
 _OF_SLOTS: Final = """
 SELECT to_jsonb(s) || jsonb_build_object(
          'retained', pg_wal_lsn_diff(pg_current_wal_lsn(), s.restart_lsn),
+         'xmin_age', age(s.xmin), 'catalog_xmin_age', age(s.catalog_xmin),
          'idle_seconds', extract(epoch FROM now() - (to_jsonb(s) ->> 'inactive_since')::timestamptz),
          'spilled', (SELECT spill_bytes FROM pg_stat_replication_slots t WHERE t.slot_name = s.slot_name))
   FROM pg_replication_slots s"""
@@ -58,9 +61,13 @@ _OF_STANDBYS: Final = "SELECT count(*) FROM pg_replication_slots WHERE slot_type
 _PREPARED: Final = """
 SELECT to_jsonb(p) || jsonb_build_object('age', extract(epoch FROM now() - prepared)) FROM pg_prepared_xacts p"""
 _OLD: Final = """
-SELECT jsonb_build_object('pid', pid, 'age', extract(epoch FROM now() - xact_start), 'application', application_name)
+SELECT jsonb_build_object('pid', pid, 'age', extract(epoch FROM now() - xact_start), 'application', application_name,
+         'user', usename, 'database', datname, 'query_age', extract(epoch FROM now() - query_start))
   FROM pg_stat_activity WHERE xact_start IS NOT NULL AND pid <> pg_backend_pid() AND backend_type = 'client backend'
    AND (backend_xid IS NOT NULL OR backend_xmin IS NOT NULL)"""
+_READERS: Final = """
+SELECT jsonb_build_object('pid', pid, 'user', usename, 'application', application_name, 'xmin_age', age(backend_xmin))
+  FROM pg_stat_replication"""
 _PUBLICATION: Final = """
 SELECT to_jsonb(p) || jsonb_build_object('owner', pg_get_userbyid(pubowner), 'owned', pg_has_role(pubowner, 'USAGE'))
   FROM pg_publication p WHERE pubname = %s"""
@@ -105,7 +112,8 @@ class PublicationFacts:
 
 @dataclass(frozen=True, slots=True)
 class SourceFacts:
-    """All that the source says. `schema_error`: why the role may not use the toolkit's tables."""
+    """All that the source says. `schema_error`: why the role may not use the toolkit's tables. `oldest`: the oldest
+    transaction that has written, with `read_at` by the source's clock."""
 
     server: ServerFacts
     role: Row
@@ -119,6 +127,9 @@ class SourceFacts:
     registered: Registration | None = None
     schema_error: CdcError | None = None
     replication_error: CdcError | None = None
+    readers: Sequence[Row] = ()
+    oldest: OldestTransaction | None = None
+    read_at: float = 0.0
 
 
 def describe_old(version: int) -> PreconditionError:
@@ -151,6 +162,9 @@ def read_source(pipeline: Pipeline, access: Access) -> SourceFacts:
             registered,
             schema_error,
             try_replication(access.source) if may_replicate(role) else None,
+            _read_rows(connection, _READERS),
+            (look := look_at_source(connection, source.slot)).oldest,
+            look.now,
         )
 
 

@@ -16,6 +16,7 @@ from cdc.core.waiting import Deadline
 from cdc.log.clients.knock import check_reachable
 from cdc.run.health.capture_health import find_connector
 from cdc.run.health.observation import CaptureObserver
+from cdc.run.health.slot_drop import SlotDropPlan
 from cdc.run.health.standstill import Standstill, is_recent
 from cdc.run.lease import COPIES
 from cdc.run.pipeline import Pipeline
@@ -41,7 +42,7 @@ from cdc.run.status.asking.source_questions import (
     check_tables,
     count_rows,
 )
-from cdc.run.status.stream_report import open_reports
+from cdc.run.status.stream_report import RestartReport, open_reports
 from cdc.sinks.registry import is_kept_in_log
 
 T = TypeVar("T")
@@ -145,6 +146,7 @@ class Questions:
     def facts(self, now: float) -> Facts:
         """What is known at `now`, in seconds since 1970."""
         reports, streams = open_reports(self._pipeline), look_at_streams(self._pipeline, now)
+        plan = SlotDropPlan.read(self._pipeline)
         running = {stream.report.settings for stream in streams.values() if stream.report}
         return Facts(
             now,
@@ -166,6 +168,8 @@ class Questions:
             self.log_bytes.answer,
             reports.read_catalog() if self._pipeline.settings.catalog else None,
             self._pipeline.requests.find_half_teardown(),
+            plan.describe() if plan else None,
+            reports.read(RestartReport.NAME, RestartReport),
         )
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from cdc.core.table_state import TableState
 from cdc.run.health.result import Failing
 from cdc.run.kept_views import ViewDescription
 from cdc.run.status.asking.questions import NOTHING, LastAnswer
-from cdc.run.status.stream_report import CatalogReport, CopyReport, StreamReport
+from cdc.run.status.stream_report import CatalogReport, CopyReport, RestartReport, StreamReport
 from cdc.run.status.things import Letters, Level, Verification, Writes
 from cdc.sinks.lake.metadata.cuts import Cut
 
@@ -190,6 +190,9 @@ class Facts:
     log_bytes: LastAnswer[Mapping[str, int]] = NOTHING
     catalog: CatalogReport | None = None
     half_teardown: CdcError | None = None
+    dropped: CdcError | None = None
+    """A slot that `cdc follow` has dropped, as long as the capture has not begun anew."""
+    restarts: RestartReport | None = None
 
 
 SOURCE: Final = "source"

@@ -21,11 +21,11 @@ from cdc.run.status.judging.problem_list import (
     find_differences,
     find_follower_problems,
     find_part_problems,
-    find_slot_problems,
     list_problems,
 )
 from cdc.run.status.judging.rates import percentile
 from cdc.run.status.judging.since import keep_since
+from cdc.run.status.judging.slot_problems import find_restart_problems, find_slot_problems
 from cdc.run.status.judging.states import (
     Before,
     Judged,
@@ -161,7 +161,8 @@ class Composition:
             "lake": f"The lake {self._lake}",
         }
         yield from find_part_problems(facts, self._path, names)
-        yield from find_slot_problems(slot, self._find_lost())
+        yield from find_slot_problems(slot, self._find_lost(), facts.dropped)
+        yield from find_restart_problems(facts)
         for answer in (facts.continuity, facts.checks):
             yield from answer.value.findings if answer.value and answer.error is None else ()
         judged = {**self._judged, **({VIEWS: self._judge_views()} if settings.views else {})}

@@ -3,15 +3,17 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from cdc.config.settings import VIEWS, PipelineSettings
+from cdc.connect.source.oldest_transaction import RIGHT
 from cdc.connect.source.slot_health import SourceLook
 from cdc.core.counters import GROUPS
 from cdc.core.position import Position, format_lsn
 from cdc.core.table import TableName
 from cdc.log.transaction_topic import LAST_MESSAGES
 from cdc.run.health.result import format_duration
+from cdc.run.health.slot_budget import find_room
 from cdc.run.health.standstill import is_recent
 from cdc.run.status.asking.facts import Facts, LogLook
 from cdc.run.status.judging.lag import Lag, LagMeter
@@ -27,6 +29,10 @@ from cdc.run.status.judging.rates import (
 from cdc.run.status.judging.states import Judged
 from cdc.run.status.things import Slot, State, to_time
 
+HELD_SECONDS: Final = 60.0
+"""A transaction that is open for less holds nothing back yet."""
+HELD_BYTES: Final = 64 << 20
+"""A slot that moves on keeps less than this."""
 FEW: Final = LAST_MESSAGES // 4
 """ENDs: a log of which no more were read has no more."""
 
@@ -154,11 +160,11 @@ class Measures:
             return Slot(name=name, state=State.NEW, word="does not exist yet", limit_bytes=look.limit_bytes)
         if self.source is not None:
             self._past.note_slot(look.now, state.retained_bytes)
-        room = look.safe_bytes
-        if room is None and look.limit_bytes is not None:
-            room = look.limit_bytes - state.retained_bytes
+        budget = self._settings.source.slot_budget
+        room = find_room(look, budget)
         rate = fill_rate(self._past.slot)
-        seconds = seconds_until_full(room, rate)
+        rate = look.wal_rate if rate is None else rate
+        seconds = seconds_until_full(room.left_bytes if room else None, rate)
         is_lost = state.wal_status == "lost"
         word = "lost" if is_lost else "filling" if seconds else "moves on" if state.active else "nobody reads it"
         confirmed = state.confirmed_lsn
@@ -169,12 +175,14 @@ class Measures:
             active=state.active,
             wal_status=state.wal_status,
             retained_bytes=state.retained_bytes,
-            limit_bytes=look.limit_bytes,
-            safe_bytes=look.safe_bytes,
+            limit_bytes=room.limit_bytes if room else None,
+            safe_bytes=room.left_bytes if room else None,
+            limited_by=room.name if room else None,
+            policy=budget.on_exceeded.value,
             bytes_per_second=round(rate, 1) if rate is not None else None,
             full_in_seconds=round(seconds) if seconds else None,
             full_at=to_time(look.now + seconds) if seconds else None,
-            held_by=self._find_holder(look, capture),
+            **self._describe_holder(look, capture),
             spilled_bytes=look.spilled_bytes,
             confirmed_lsn=format_lsn(confirmed) if confirmed is not None else None,
             restart_lsn=format_lsn(state.restart_lsn) if state.restart_lsn is not None else None,
@@ -186,11 +194,28 @@ class Measures:
             restarts=self._past.count_sessions(state.active_pid) - 1,
         )
 
-    def _find_holder(self, look: SourceLook, capture: Judged) -> str | None:
+    def _describe_holder(self, look: SourceLook, capture: Judged) -> Mapping[str, Any]:
         """Whom the slot waits for: a capture that does not go on, or a transaction that has been open for long."""
         if capture.is_broken:
-            return f"the capture, which {capture.word}"
+            return {"held_by": f"the capture, which {capture.word}"}
         oldest = look.oldest
-        if oldest is None or oldest.since is None or (age := look.now - oldest.since) < RATE_SECONDS:
-            return None
-        return f"pid {oldest.pid} ({oldest.user or 'not shown'}), open for {format_duration(age)}"
+        if oldest is None:
+            return {}
+        if oldest.since is None:
+            # it may have begun a moment ago: only a slot that keeps much says that it did not
+            if look.slot is None or look.slot.retained_bytes < HELD_BYTES:
+                return {}
+            return {
+                "held_by": f"{oldest.name} ({oldest.whose}); since when, only a role with {RIGHT} sees",
+                "release": oldest.remedy,
+            }
+        if (age := look.now - oldest.since) < HELD_SECONDS:
+            return {}
+        asked = (
+            "" if oldest.query_since is None else f", last query {format_duration(look.now - oldest.query_since)} ago"
+        )
+        return {
+            "held_by": f"{oldest.name} ({oldest.whose}), open for {format_duration(age)}{asked}",
+            "held_seconds": round(age),
+            "release": oldest.remedy,
+        }

@@ -18,9 +18,6 @@ from cdc.run.status.things import Level, Slot, State, Verification, to_time
 AFTER_LOG: Final = ("capture", "lake")
 """Parts that may fail since the log does not answer."""
 URGENCY: Final = (Level.NOW, Level.TODAY, Level.KNOW)
-URGENT_SECONDS: Final = 1800.0
-"""History that is lost sooner than this is a matter of now."""
-TODAY_SECONDS: Final = 6 * 3600.0
 _COMMAND: Final = re.compile(r"`(cdc [^`]+)`|((?:ALTER|SELECT|GRANT|CREATE) .+)")
 _HEADLINES: Final = {
     State.SILENT: "{} does not answer",
@@ -122,20 +119,6 @@ def _stream_finding(name: str, error: CdcError, event: str, since: float | None)
     told = error if is_paused else type(error)(f"{event}: {error.what}", error.remedy)
     headline = f"follower {name} is paused" if is_paused else event
     return Trouble(f"follower.stopped:{name}", Level.NOW, told, headline, since=since)
-
-
-def find_slot_problems(slot: Slot | None, lost: CdcError | None) -> list[Trouble]:
-    """The findings of the slot: WAL that is gone, or that will be gone soon."""
-    if lost is not None:
-        return [Trouble("slot.lost", Level.NOW, lost, "History is lost: only `cdc recapture` helps")]
-    seconds = slot.full_in_seconds if slot else None
-    if slot is None or seconds is None or seconds > TODAY_SECONDS:
-        return []
-    level = Level.NOW if seconds < URGENT_SECONDS else Level.TODAY
-    why = f"slot {slot.name} keeps WAL for {slot.held_by}" if slot.held_by else f"slot {slot.name} fills up"
-    error = PreconditionError(why, "let the capture go on, end who holds it, or raise max_slot_wal_keep_size")
-    hurts = "Then Postgres drops the slot's WAL, and only `cdc recapture` helps: a new copy of all tables."
-    return [Trouble("slot.exhaustion", level, error, "The slot is full in {left}", hurts, is_failure=False)]
 
 
 def find_differences(verifications: Mapping[str, Verification]) -> list[Trouble]:

@@ -3,6 +3,7 @@
 import pytest
 
 from cdc.run.control.capture import _describe_room
+from cdc.run.health.slot_budget import OWN_LIMIT, SERVER_LIMIT, SlotRoom
 
 GIB, HOUR = 2**30, 3600
 
@@ -24,4 +25,12 @@ GIB, HOUR = 2**30, 3600
 def test_the_room_of_a_slot_is_told_with_the_time_that_it_lasts(
     room: int | None, rate: float | None, told: str
 ) -> None:
-    assert _describe_room(room, rate) == told
+    assert _describe_room(room if room is None else SlotRoom(room, 9 * GIB, SERVER_LIMIT), rate) == told
+
+
+@pytest.mark.parametrize(
+    ("drops", "told"), [(True, "dropped, and all tables copied again, after"), (False, "too large after")]
+)
+def test_a_limit_of_ours_is_told_with_what_it_leads_to(*, drops: bool, told: str) -> None:
+    room = SlotRoom(3 * GIB, 9 * GIB, OWN_LIMIT)
+    assert _describe_room(room, None, drops=drops) == f"it is {told} 3.0 GiB more ({OWN_LIMIT})"

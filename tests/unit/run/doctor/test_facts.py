@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from cdc.connect.capture.connector_state import ConnectorState
+from cdc.connect.source.oldest_transaction import OldestTransaction
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Column, Kind, Table
 from cdc.log.clients.cluster import DescribedTopic
@@ -49,7 +50,8 @@ from tests.unit.run.doctor.facts import (
     with_slot,
 )
 
-GID = {"gid": "it's", "database": "d", "age": 4000}
+GID = {"gid": "it's", "database": "d", "owner": "o", "age": 4000}
+HOLDER = OldestTransaction(77, "me", 0.0)
 SESSION = {"pid": 77, "age": 4000, "application": "app"}
 SIX = SourceRoute(frozenset({socket.AF_INET6}), offers_tls=True)
 WIDE = Table(T, tuple(Column(f"c{n}", Kind.BIGINT) for n in range(MOST_FIELDS + 1)), ("c0",))
@@ -109,6 +111,25 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "postgres.synchronous": (
         {"source": with_setting("synchronous_standby_names", 'ANY 1 ("a*", *)')},
         "to the application_name of each standby",
+    ),
+    "postgres.held_vacuum": (
+        {"source": replace(SOURCE, readers=[{"pid": 7, "application": "standby1", "xmin_age": 90_000_000}])},
+        "switch hot_standby_feedback off there",
+    ),
+    "slot.held": (
+        {"source": replace(with_slot(retained=80 << 20), oldest=HOLDER, read_at=4000.0)},
+        "end it: SELECT pg_terminate_backend(77)",
+    ),
+    "slot.reader_is_ours": (
+        {
+            "source": replace(with_slot(active_pid=7), readers=[{"pid": 7, "application": "psql", "xmin_age": None}]),
+            "connect": replace(CONNECT, state=ConnectorState("cdc-p", "STOPPED")),
+        },
+        "end it: SELECT pg_terminate_backend(7)",
+    ),
+    "slot.others": (
+        {"source": replace(SOURCE, slots=[SLOT, {**SLOT, "slot_name": "o", "database": "x", "retained": 5 << 30}])},
+        "drop it if nobody comes back to it",
     ),
     "role.superuser": ({"source": with_role(rolsuper=True)}, "--role-sql"),
     "slot.kept": ({"source": with_slot(wal_status="lost", invalidation_reason="idle_timeout")}, "`cdc recapture`"),
@@ -234,6 +255,18 @@ def test_a_server_that_raises_its_level_by_itself_is_not_enough_for_debezium(tmp
     )
     found = find(make_parts(make_settings(tmp_path), source=source), "postgres.wal_level")
     assert "which Debezium does not take, though effective_wal_level is logical" in found[0].problem.what
+
+
+def test_a_slot_near_its_budget_and_a_drop_without_a_limit_are_told(tmp_path: Path) -> None:
+    full, boundless = with_slot(retained=60 << 20), with_setting("max_slot_wal_keep_size", "-1")
+    named = make_settings(tmp_path, source={"slot_budget": {"max_wal_bytes": 64 << 20, "on_exceeded": "drop"}})
+    unnamed = make_settings(tmp_path, source={"slot_budget": {"on_exceeded": "drop"}})
+    [told] = find(make_parts(named, source=full), "slot.budget")
+    assert "raise source.slot_budget.max_wal_bytes" in told.problem.remedy
+    assert find(make_parts(named), "slot.budget") == find(make_parts(unnamed, source=full), "slot.budget") == []
+    [told] = find(make_parts(unnamed, source=boundless), "slot.policy")
+    assert "set max_wal_bytes beside it" in told.problem.remedy
+    assert find(make_parts(named, source=boundless), "slot.policy") == find(make_parts(unnamed), "slot.policy") == []
 
 
 def test_a_topic_that_is_bounded_by_size_is_told(tmp_path: Path) -> None:

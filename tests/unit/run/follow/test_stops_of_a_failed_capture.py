@@ -23,7 +23,8 @@ class Play:
         self.changed: set[TableName] = set()
         self.stopped: list[set[TableName]] = []
         settings = SimpleNamespace(connect=SimpleNamespace(connector="c"))
-        patched.setattr(capture_monitor, "CaptureHealth", lambda *_: None)
+        for part in ("CaptureHealth", "TaskRestarts", "SlotGuard"):
+            patched.setattr(capture_monitor, part, lambda *_: None)
         patched.setattr(
             capture_monitor, "find_changed_tables", lambda *_, **__: dict.fromkeys(self.changed, CdcError("it differs"))
         )

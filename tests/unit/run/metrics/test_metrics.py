@@ -48,6 +48,8 @@ SLOT = Slot(
     limit_bytes=4000,
     safe_bytes=3000,
     full_in_seconds=90.0,
+    bytes_per_second=4.0,
+    held_seconds=80.0,
     spilled_bytes=7,
     unconfirmed_bytes=9,
     inactive_seconds=3.0,
@@ -120,6 +122,7 @@ REPORT = StreamReport(
 OF_STREAMS = (
     *("cdc_follower_", "cdc_batch_", "cdc_freshness_", "cdc_schema_", "cdc_commit_", "cdc_upkeep_", "cdc_search_"),
     "cdc_view_recomputed_",
+    "cdc_connector_starts_",
 )
 
 
@@ -189,7 +192,7 @@ def test_rules_and_dashboard_name_metrics_that_exist() -> None:
     rules = re.findall("expr: (.*)", (ROOM / "alerts.yaml").read_text())
     panels = json.loads((ROOM / "dashboard.json").read_text())["panels"]
     queries = [target["expr"] for panel in panels for target in panel["targets"]]
-    assert len(rules) == 25
+    assert len(rules) == 29
     assert len(queries) > 20
     for query in (*rules, *queries):
         assert named_in(query), query

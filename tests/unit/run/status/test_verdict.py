@@ -1,6 +1,7 @@
 """The verdict: one sentence, by the most urgent; and the order of what needs somebody."""
 
 import pytest
+from msgspec.structs import replace
 
 from cdc.connect.capture.connector_state import ConnectorState
 from cdc.core.errors import RECAPTURE, HistoryLostError, PreconditionError
@@ -11,9 +12,9 @@ from cdc.run.status.document import StatusProblem
 from cdc.run.status.judging.problem_list import (
     find_differences,
     find_part_problems,
-    find_slot_problems,
     list_problems,
 )
+from cdc.run.status.judging.slot_problems import find_slot_problems
 from cdc.run.status.judging.states import Judged
 from cdc.run.status.judging.verdict import reach_verdict
 from cdc.run.status.things import (
@@ -93,6 +94,7 @@ def test_a_copy_is_told_with_its_time() -> None:
 def test_time_until_the_slot_is_full_decides_how_urgent_it_is(seconds: int | None, level: Level | None) -> None:
     full_at = to_time(1_700_000_000) if seconds else None
     slot = Slot(name="s", state=State.BEHIND, word="filling", full_in_seconds=seconds, full_at=full_at, held_by="pid 7")
+    slot = replace(slot, retained_bytes=1, limit_bytes=9, safe_bytes=8, limited_by="max_slot_wal_keep_size")
     found = list_problems(find_slot_problems(slot, None), slot)
     assert [problem.level for problem in found.values()] == ([level] if level else [])
     for problem in found.values():

@@ -13,20 +13,24 @@ function levelOf(s) {
   return s.full_in_seconds < SOON ? 'now' : s.full_in_seconds < 6 * HOUR ? 'today' : 'know';
 }
 const isLost = (s) => s.wal_status === 'lost';
+const isOver = (s) => s.limit_bytes && s.safe_bytes != null && s.safe_bytes <= 0;
 /** A slot that moves on, one that fills, one that is not there, one whose WAL is gone. */
 function heading(s) {
   if (s.state === 'new') return html`<p class="big s-quiet">${icon('new')}no slot yet</p>`;
   if (isLost(s)) return html`<p class="big s-now">${icon('stopped')}lost</p>`;
   if (s.retained_bytes == null) return html`<p class="big s-quiet">${icon('unknown')}not known</p>`;
+  if (isOver(s)) return html`<p class="big s-now">${icon('now')}above its limit</p>`;
   const level = levelOf(s);
   return s.full_in_seconds != null ? html`<p class="big s-${level}">${icon(level)}${span(s.full_in_seconds)}</p>` : html`<p class="big s-ok">${icon('ok')}not filling</p>`;
 }
-const kept = (s) => `It keeps ${bytes(s.retained_bytes)} of ${s.limit_bytes ? bytes(s.limit_bytes) : 'what the disk holds'}`;
+const kept = (s) => `It keeps ${bytes(s.retained_bytes)} of ${s.limit_bytes ? `${bytes(s.limit_bytes)} (${s.limited_by ?? 'its limit'})` : 'what the disk holds'}`;
+const growth = (s) => s.bytes_per_second ? `, ${bytes(s.bytes_per_second * HOUR)} more an hour` : '';
 function explain(s) {
   if (s.state === 'new') return 'cdc bootstrap makes it.';
   if (isLost(s)) return 'Postgres has removed WAL that the capture needs: only cdc recapture helps.';
   if (s.retained_bytes == null) return 'The source has not said how much it keeps.';
-  if (s.full_in_seconds == null) return `${kept(s)}${page.doc.parts.capture?.state === 'ok' ? ', and moves on with the capture' : s.active ? '' : ', and nobody reads it'}.`;
+  if (isOver(s)) return `${kept(s)}${growth(s)}. ${s.policy === 'drop' ? 'cdc follow drops it unless it shrinks, and copies all tables again.' : 'The source\'s disk is in danger.'}`;
+  if (s.full_in_seconds == null) return `${kept(s)}${growth(s)}${page.doc.parts.capture?.state === 'ok' ? ', and moves on with the capture' : s.active ? '' : ', and nobody reads it'}.`;
   const end = `${s.full_in_seconds > DAY ? `${day(s.full_at)}, ` : ''}${clock(s.full_at, false)}`;
   return html`At the present rate: ${when(s.full_at, end)} ${zone()}. ${kept(s)}, ${bytes(s.bytes_per_second * HOUR)} more an hour.`;
 }

@@ -1,0 +1,70 @@
+"""Lets a slot move on faster while others write much WAL that nobody captures.
+
+The slot moves when two things have happened: Postgres has noted which transactions run, as it does each 15 seconds, and
+Debezium has confirmed a commit behind that, which is a heartbeat's where captured tables rest. Both are asked for, more
+often than they come by themselves, as long as the slot keeps much and that helps.
+"""
+
+import threading
+from contextlib import AbstractContextManager, suppress
+from functools import partial
+from typing import Final
+
+from psycopg import Connection
+
+from cdc.connect.source.heartbeat import write_heartbeat
+from cdc.connect.source.slot import SlotState, read_state
+from cdc.core.errors import CdcError
+from cdc.core.position import Lsn
+from cdc.postgres.values import read_value
+from cdc.run.background import run_in_background
+from cdc.run.pipeline import Pipeline
+
+MUCH_BYTES: Final = 16 << 20
+"""One segment of WAL: a slot that moves on keeps about as much."""
+BEAT_SECONDS = 2.0
+LONGEST_PAUSE_SECONDS: Final = 60.0
+"""Between two beats that did not help: an open transaction, or Kafka, holds the slot."""
+_MAY_NOTE: Final = "SELECT has_function_privilege(to_regprocedure('pg_log_standby_snapshot()')::oid, 'EXECUTE')"
+
+
+class SlotBeats:
+    """Writes them for one process."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self._last: Lsn | None = None
+        self.pause = BEAT_SECONDS
+
+    def look(self, connection: Connection) -> None:
+        """Look once, and write a heartbeat if that may help. `connection` is to the source, in autocommit."""
+        found = read_state(connection, self._pipeline.settings.source.slot)
+        if found is None or not found.active or found.retained_bytes < MUCH_BYTES:
+            self._last, self.pause = None, BEAT_SECONDS
+            return
+        self._lengthen(found)
+        if read_value(connection, _MAY_NOTE):
+            connection.execute("SELECT pg_log_standby_snapshot()")
+        # who holds the row writes a heartbeat as well
+        connection.execute("SET lock_timeout = '1s'")
+        write_heartbeat(connection, self._pipeline.settings.source, self._pipeline.name, "the slot keeps much")
+
+    def _lengthen(self, found: SlotState) -> None:
+        is_held = self._last is not None and found.restart_lsn == self._last
+        self.pause = min(2 * self.pause, LONGEST_PAUSE_SECONDS) if is_held else BEAT_SECONDS
+        self._last = found.restart_lsn
+
+
+def keep_slot_moving(pipeline: Pipeline) -> AbstractContextManager[None]:
+    """Let the slot move on, in a thread, as long as the context lasts."""
+    return run_in_background(partial(_run, pipeline.reopened()), "slot beats", BEAT_SECONDS)
+
+
+def _run(pipeline: Pipeline, ended: threading.Event) -> None:
+    beats = SlotBeats(pipeline)
+    while not ended.wait(beats.pause):
+        # what does not answer is told by who checks the capture
+        with suppress(CdcError), pipeline.open_source() as connection:
+            while not ended.is_set():
+                beats.look(connection)
+                ended.wait(beats.pause)
