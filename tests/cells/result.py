@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from tests.cells.cell import KINDS, Cell
 
-Verdict = Literal["equal", "told, then equal", "not reached", "differs", "stuck"]
+Verdict = Literal["equal", "told, then equal", "not reached", "unproved", "differs", "stuck"]
 GOOD: Final[tuple[Verdict, ...]] = ("equal", "told, then equal")
 
 

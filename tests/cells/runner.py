@@ -36,10 +36,14 @@ class Runner:
         self._follow: Thread | Process | None = None
         self._writer = Writer(world.pipeline, 1)
         self._is_whole = False
+        self._is_proved = True
 
-    def run(self, cell: Cell) -> Result:
-        """Run one cell to its verdict. A pipeline that it has harmed is made anew for the next one."""
-        began = time.monotonic()
+    def run(self, cell: Cell, *, is_proved: bool = True) -> Result:
+        """Run one cell to its verdict. A pipeline that it has harmed is made anew for the next one.
+
+        `is_proved`: compare everything after it; a cell without waits for the proof of one that comes next.
+        """
+        began, self._is_proved = time.monotonic(), is_proved or cell.phase == "bootstrap"
         try:
             if cell.phase != "bootstrap":
                 self._make_whole()
@@ -78,7 +82,7 @@ class Runner:
 
     def _start(self, cell: Cell, armed: str = "") -> Thread | Process:
         """Let it be followed as the cell needs it."""
-        kind = Process if cell.kind in BY_PROCESS else Thread
+        kind = Process if cell.kind in BY_PROCESS and cell.phase not in VERB_PHASES else Thread
         if self._follow is not None and (not self._follow.is_running or not isinstance(self._follow, kind)):
             self._end_follow()
         if self._follow is None:
@@ -126,7 +130,6 @@ class Runner:
             ACTIONS[cell.phase](self._world)
         else:
             self._start(cell)
-            await_all(self._world)
         with FAULTS[cell.kind](self._world, cell):
             self._start(cell)
             # a source that is away takes no writes
@@ -158,7 +161,6 @@ class Runner:
             follow = self._start(cell, armed)
         else:
             follow = self._start(cell)
-            await_all(self._world)
             follow.arm(armed)
         action_of = restart if cell.component == "request.taken" else ACTIONS[cell.phase]
         deadline = time.monotonic() + REACH_SECONDS
@@ -182,8 +184,10 @@ class Runner:
     def _recover(self, cell: Cell) -> tuple[str, bool]:
         """Start what has ended, do what is told, until every follower has what is committed; returns what was told."""
         told = list[str]()
+        if self._follow is not None and cell.kind not in BY_PROCESS and not self._follow.is_running:
+            told.append(self._follow.end)
         for _ in range(MOST_REMEDIES):
-            follow = self._start(replace(cell, kind="raise") if cell.kind in BY_PROCESS else cell)
+            follow = self._start(cell)
             try:
                 self._await_or_end(follow)
             except CdcError as error:
@@ -217,6 +221,8 @@ class Runner:
 
     def _prove(self, cell: Cell, recovery: float, told: str) -> Result:
         verdict: Verdict = "told, then equal" if told else "equal"
+        if not self._is_proved:
+            return Result(cell, verdict, recovery, told=told[:600])
         for _ in range(MOST_REMEDIES):
             try:
                 difference = find_difference(self._world)
