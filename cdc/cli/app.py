@@ -20,6 +20,7 @@ from cdc.cli import output
 from cdc.cli.invocation import DEFAULT_CONFIG, Invocation
 from cdc.cli.log_lines import end_log
 from cdc.cli.privacy import keep_private
+from cdc.core import fail_points
 from cdc.core.errors import CdcError
 from cdc.core.lines import ErrorLine
 
@@ -34,6 +35,7 @@ def run(arguments: Sequence[str], verbs: Iterable[Register]) -> int:
     # read before parsing, so that it also works for an error in parsing
     debug = "--debug" in arguments
     try:
+        fail_points.arm_from(os.environ)
         with keep_private(), _interrupt_on_sigterm():
             code = _invoke(arguments, verbs)
         # raises for a closed pipe here; Python's own flush, at the end of the process, would print a complaint

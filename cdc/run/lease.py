@@ -12,6 +12,7 @@ from typing import Any, Final
 from filelock import FileLock, Timeout
 
 from cdc.core.errors import CdcError, HistoryLostError, PausedError, PreconditionError, RefusedError, UnreachableError
+from cdc.core.fail_points import reach
 
 COPIES: Final = ".copies"
 """The lease of whoever copies tables. No follower can have this name (`FOLLOWER_NAME`)."""
@@ -107,6 +108,7 @@ class Leases:
                 lease = Lease(follower, lock, _file_identity(lock))
                 # what ended the last holder stands until a stream runs again, and not only until somebody has tried
                 lease.write_note(_read_problem(lock))
+                reach("lease.taken")
                 yield lease
         except Timeout:
             raise _refuse(follower, lock) from None

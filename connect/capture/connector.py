@@ -8,6 +8,7 @@ from cdc.connect.capture.connector_state import RunState, look_up
 from cdc.connect.capture.name_patterns import table_pattern
 from cdc.connect.fixed_properties import CONNECTOR_CLASS
 from cdc.core.errors import PreconditionError
+from cdc.core.fail_points import reach
 from cdc.core.table import TableName
 from cdc.core.waiting import wait_until
 
@@ -128,9 +129,13 @@ def start_anew(client: ConnectClient, name: str, config: dict[str, str]) -> None
     if client.config(name) is None:
         client.make_stopped(name, config)
     _stop(client, name)
+    reach("connector.stopped")
     client.forget_offsets(name)
+    reach("connector.forgotten")
     client.put(name, config)
+    reach("connector.put")
     client.resume(name)
+    reach("connector.resumed")
 
 
 def check_debezium(client: ConnectClient) -> None:

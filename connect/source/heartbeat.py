@@ -14,6 +14,7 @@ from psycopg import Connection, sql
 
 from cdc.connect.settings import SourceSettings
 from cdc.connect.source.queries import read_sql
+from cdc.core.fail_points import reach
 from cdc.core.position import Lsn, parse_lsn
 from cdc.core.table import Column, Kind, Table, TableName
 
@@ -65,6 +66,7 @@ def digest_of(text: str) -> str:
 def write_heartbeat(connection: Connection, source: SourceSettings, pipeline: str, mark: str) -> None:
     """Write a beat with `mark`: when the log has it, the log has everything committed before it."""
     connection.execute(heartbeat_query(source, pipeline, mark))
+    reach("heartbeat.written")
 
 
 def heartbeat_query(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cdc.columns.netting.batch import ChangeBatch
 from cdc.core.errors import PreconditionError, TableLostError
+from cdc.core.fail_points import reach
 from cdc.core.position import BEFORE_LOG, Bookmark, LogStart, Lsn, Offsets, Position
 from cdc.core.table import Table, TableName
 from cdc.core.table_state import ACTIVE, Followed, Joining
@@ -132,7 +133,9 @@ class DeltaFollower:
         # an older copy that somebody has brought back meanwhile has the older one's stop, and would be silent
         others = {name: table for name, table in tables.items() if table.id != ids[name]}
         lost += self.tables.stop_put_back(others, position.lsn)
+        reach("lake.cut.before")
         self.cuts.add(self._cut(self.tables.without_stopped(tables), position, batch.ends.last.committed_ms), before)
+        reach("lake.cut.after")
         self._cache.announce_cut()
         # of this batch's rows, and of the cut, which begins histories
         notes = [*applied.notes, *self.histories.take_notes()]

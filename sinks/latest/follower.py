@@ -13,6 +13,7 @@ from cdc.columns.rows.documents import describe_key, documents, documents_of, ke
 from cdc.columns.spark_tasks import require_spark
 from cdc.columns.table_copy import TableCopy
 from cdc.core.errors import HistoryLostError, PreconditionError, TableStoppedError, UnreachableError
+from cdc.core.fail_points import reach
 from cdc.core.position import Bookmark, Position
 from cdc.core.schema_change import has_more_columns
 from cdc.core.table import Table, TableName
@@ -121,6 +122,7 @@ class LatestFollower:
             where = describe_key(write.largest_key(records), table.key)
             told = f"{refused.what}: the largest is the one where {where}"
             raise to_stop_error(table.name, PreconditionError(told, refused.remedy)) from refused
+        reach("latest.copy.written")
         self._states.register([TableRecord(table, bookmark)])
 
     def apply(self, batch: FeedBatch, position: Position) -> None:
@@ -139,6 +141,7 @@ class LatestFollower:
         # each round stops the table of a refused record, or those without a topic; the last one commits
         while refused := self._try_write(batch, [name for name in going if name not in stops], stops, position):
             stops |= refused
+        reach("latest.committed")
         # after the commit: a failed batch is not applied
         self._states.state = self._states.state.at(position)
 
@@ -151,9 +154,11 @@ class LatestFollower:
             with self._states.transaction() as writer:
                 if failed := self._bulkhead.collect(lambda name: self._send(writer, name, batch.tables[name]), going):
                     raise _TableFailedError
+                reach("latest.sent")
                 for registration in stopped:
                     self._states.write_record(writer, registration)
                 self._states.write_position(writer, position)
+                reach("latest.position.sent")
         except _TableFailedError:
             return failed
         except RecordRefusedError as refused:

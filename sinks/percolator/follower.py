@@ -12,6 +12,7 @@ from cdc.columns.rows.digest import Digest
 from cdc.columns.rows.held import Held
 from cdc.columns.table_copy import TableCopy
 from cdc.core.errors import PreconditionError, TableStoppedError
+from cdc.core.fail_points import reach
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
 from cdc.log.settings import LogSettings
@@ -85,12 +86,15 @@ class PercolatorFollower:
         if before is not None and before.covers(position):
             return
         self._rows.apply(batch, position)
+        reach("percolator.rows")
         with open_client(self._cluster) as client:
             outcomes = self._evaluate(client, batch.tables, version_at(position))
         matches = self._log.matches
         changes = [change for name, each in outcomes.items() for change in matches.changes(name, each.found)]
         reached = Reached(position, frozenset(outcomes))
+        reach("percolator.evaluated")
         self._log.commit(changes, reached, Moment(position, batch.committed_ms))
+        reach("percolator.committed")
 
     def _evaluate(self, client: OpenSearch, changes: Changes, version: int) -> dict[TableName, Outcome]:
         """Find out what matches now, in every table that can be matched: its rows and the queries are there."""

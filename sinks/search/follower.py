@@ -18,6 +18,7 @@ from cdc.columns.rows.held import Held
 from cdc.columns.spark_tasks import require_spark
 from cdc.columns.table_copy import TableCopy
 from cdc.core.errors import HistoryLostError, PreconditionError
+from cdc.core.fail_points import reach
 from cdc.core.position import Bookmark, Position
 from cdc.core.schema_change import has_more_columns
 from cdc.core.table import Table, TableName
@@ -124,13 +125,16 @@ class SearchFollower:
             with self._marking(client, replace(state, begun=position), going) as marked:
                 bulkhead = replace(self._bulkhead, at_once=TABLES_AT_ONCE)
                 stops = bulkhead.collect(partial(self._write, client, there, batch, version, marked), going)
+            reach("search.written")
             refresh(client, [self._indexes.name_of(name) for name in going if name not in stops])
+            reach("search.refreshed")
             # before the position, which stores the reasons: a stopped table must lose its bookmark first
             self._forget_copies(client, [there[n] for n, stop in stops.items() if n in there and not stop.is_lost])
             if stops:
                 self._known.indexes = None
             # `forget_position` may have stored a version above this position's
             self._store(client, SearchState(position, {**state.stops, **stops}, max(version, state.version)))
+            reach("search.stored")
 
     def _write(
         self,
@@ -158,6 +162,7 @@ class SearchFollower:
         with ThreadPoolExecutor(1) as thread:
             storing = thread.submit(self._store, client, begun)
             yield storing.result
+            reach("search.marked")
         # of a batch of which nothing was written
         storing.result()
 

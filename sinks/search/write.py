@@ -12,6 +12,7 @@ from cdc.columns.rows.digest import Digest
 from cdc.columns.rows.held import digest_copy
 from cdc.columns.table_copy import TableCopy
 from cdc.core.errors import CopyLostError, PreconditionError, TableStoppedError
+from cdc.core.fail_points import reach
 from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
 from cdc.sinks.opensearch import layout, write
@@ -42,6 +43,7 @@ class IndexWriter:
         old, index = self.indexes.begin_copy(client, table)
         target = self._target(index, table, layout.COPY_VERSION)
         refused = write.fill(copy, table, target)
+        reach("search.copy.filled")
         client.indices.refresh(index=index)
         if not shape.is_default or (before and before.shape):
             self.refusals.forget(client, table.name)
@@ -52,7 +54,9 @@ class IndexWriter:
         # last: without the note, a half filled index counts as not loaded
         note = IndexNote(self.indexes.owner, table, bookmark, shape.name)
         self.indexes.put_note(client, index, note)
+        reach("search.copy.noted")
         self.indexes.put_in_place(client, table.name, index, old)
+        reach("search.copy.placed")
 
     def _verify(self, client: OpenSearch, index: str, table: Table, copy: TableCopy, refused: int) -> None:
         """Compare a filled index of another shape with the copy, before anybody searches it."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 
+from cdc.core.fail_points import VARIABLE
 from tests.support.parts.pipelines import Pipeline
 from tests.support.waiting import until
 
@@ -57,11 +58,15 @@ def cdc_in_turn(pipeline: Pipeline, *verbs: Sequence[str]) -> subprocess.Complet
 
 
 @contextmanager
-def started(pipeline: Pipeline, *arguments: str) -> Iterator["Running"]:
-    """Run a verb beside the test; it is killed at the end, with all that it started."""
+def started(pipeline: Pipeline, *arguments: str, fail_points: str = "") -> Iterator["Running"]:
+    """Run a verb beside the test; it is killed at the end, with all that it started.
+
+    `fail_points`: those that are armed, as CDC_FAIL_POINTS has them.
+    """
     said = pipeline.config.parent / f"{arguments[0]}.said"
+    environ = {**environment(pipeline), VARIABLE: fail_points}
     with said.open("w") as file:
-        process = psutil.Popen(command(pipeline, *arguments), env=environment(pipeline), stdout=file, stderr=file)
+        process = psutil.Popen(command(pipeline, *arguments), env=environ, stdout=file, stderr=file)
     running = Running(process, said)
     try:
         yield running
@@ -85,6 +90,11 @@ class Running:
         """The exit code, None while it runs."""
         code: int | None = self.process.poll()
         return code
+
+    def join(self) -> int | None:
+        """Return its exit code when it ends by itself."""
+        until(lambda: self.ended is not None, "it ends", LIMIT_SECONDS)
+        return self.ended
 
     def wait_for(self, text: str) -> None:
         """Return when it has said so; fail when it ends before."""

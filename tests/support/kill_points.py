@@ -1,34 +1,14 @@
-"""Moments at which a verb is killed, while something is written beside it."""
+"""Fail points at which a verb is killed, while something is written beside it."""
 
+import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
-from pathlib import Path
 
-from tests.support.cdc_subprocess import Running, started
+from cdc.core.fail_points import FailPoint
+from tests.support.cdc_subprocess import started
 from tests.support.parts.pipelines import Pipeline
 from tests.support.workload import Workload
-
-Moment = Callable[[Running], bool]
-
-
-def said(text: str, running: Running) -> bool:
-    return text in running.said
-
-
-class Commits:
-    """Has a table, by the folder of its files, more commits than when it was looked at first?"""
-
-    def __init__(self, table: Path) -> None:
-        self._log = table / "_delta_log"
-        self._before = self._count()
-
-    def __call__(self, _: Running) -> bool:
-        return self._count() > self._before
-
-    def _count(self) -> int:
-        return len(list(self._log.glob("*.json")))
 
 
 @contextmanager
@@ -47,6 +27,7 @@ def writes(work: Workload, changes: int) -> Iterator[None]:
         thread.join()
 
 
-def kill(pipeline: Pipeline, verb: str, what: str, moment: Moment) -> None:
-    with started(pipeline, verb) as running:
-        running.wait_until(partial(moment, running), what)
+def kill(pipeline: Pipeline, verb: str, point: FailPoint, passage: int = 1) -> None:
+    """Run a verb, which is killed when it passes the point for the nth time."""
+    with started(pipeline, verb, fail_points=f"{point}:kill@{passage}") as running:
+        assert running.join() == -signal.SIGKILL, running.said

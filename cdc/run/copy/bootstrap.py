@@ -26,6 +26,7 @@ from cdc.config.settings import VIEWS
 from cdc.connect.source import publication, slot
 from cdc.connect.source.catalog import TablesRefusedError
 from cdc.core.errors import IncompleteError
+from cdc.core.fail_points import reach
 from cdc.core.position import Bookmark
 from cdc.core.table import TableName
 from cdc.progress import Progress
@@ -165,8 +166,10 @@ def _copy_and_fill(context: CopyContext, checks: BootstrapChecks) -> BootstrapRe
     refusals = [refusal for name, refusal in copied.refused.items() if name not in checks.optional]
     if not follower.bookmarks():
         raise TablesRefusedError(refusals or copied.refused.values())
+    reach("bootstrap.copied")
     # after the copies, before the other followers: those are filled from a cut
     follower.first_cut(int(time.time() * 1000))
+    reach("bootstrap.cut")
     for problem in describe_history_problems(context.pipeline):
         context.say(str(problem))
     filled = _fill_views(context)
@@ -229,6 +232,7 @@ def _fill_views(context: CopyContext) -> list[TableName]:
 
 def _fill_followers(context: CopyContext) -> dict[str, list[TableName]]:
     """Fill the followers behind the lake that are new, have lost a table, or have followed another lake."""
+    reach("bootstrap.views")
     loaded: dict[str, list[TableName]] = {}
     for name, follower in context.pipeline.fed.items():
         feed = context.pipeline.open_feed(name)

@@ -14,6 +14,7 @@ from cdc.connect.source.heartbeat import heartbeat_table
 from cdc.connect.source.registration import Registration
 from cdc.connect.source.relation import read_shapes
 from cdc.core.errors import PreconditionError, SeveralErrors
+from cdc.core.fail_points import reach
 from cdc.core.table import Table, TableName
 from cdc.log.clients.topics import Admin, Topic
 from cdc.run.doctor.asking import SilentPartError
@@ -111,12 +112,16 @@ def prepare_capture(
         registration.prepare_schema(connection, src)
         # before anything else is made: after a kill, the next run knows its own things by this row
         registered = registration.register(connection, src, make_registration(pipeline))
+        reach("registration.written")
         # before the slot: Postgres decodes a change with the catalog of its moment, which needs the publication
         publication.publish(connection, src, list_published(pipeline, names), anew)
+        reach("publication.made")
         _install_triggers(connection, src, say)
+        reach("triggers.made")
         # before the connector writes: a topic created by the broker has its default number of partitions
         if altered := topics.ensure(admin, required):
             say(f"configured anew as the log block says: {', '.join(altered)}")
+    reach("topics.made")
     return registered
 
 

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from cdc.columns.feed import FedFollower, FeedBatch
 from cdc.core.errors import TableStoppedError
+from cdc.core.fail_points import reach
 from cdc.core.lines import WarningLine
 from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
@@ -116,6 +117,7 @@ class TableFiller:
         cut = self._feed.last_cut()
         tables, unread = self._feed.split_readable(cut)
         self._load(cut, tables)
+        reach("fill.whole")
         # an empty batch sets the position; without one, the next start copies everything again
         self._follower.apply(FeedBatch({}, cut.committed_ms), cut.position)
         self.say_remarks()
@@ -123,10 +125,12 @@ class TableFiller:
 
     def _load(self, cut: Cut, tables: Sequence[tuple[Table, Bookmark]]) -> None:
         self._follower.prepare([table for table, _ in tables])
+        reach("fill.prepared")
         for table, bookmark in tables:
             copy, began = self._feed.copy(table, cut), time.monotonic()
             with self._open_bar(table.name, copy.row_count):
                 self._follower.load(table, copy, bookmark)
+                reach("fill.loaded")
             self._paused_until[table.name] = time.monotonic() + max(
                 RETRY_SECONDS, BACKOFF_FACTOR * (time.monotonic() - began)
             )

@@ -23,6 +23,7 @@ from cdc.connect.source.heartbeat import heartbeat_table
 from cdc.connect.source.row_estimates import estimate_rows
 from cdc.connect.source.schema_history import history_table
 from cdc.core.errors import HistoryLostError, PreconditionError
+from cdc.core.fail_points import reach
 from cdc.core.position import Bookmark, LogStart, Lsn, Offsets
 from cdc.core.table import Table, TableName
 from cdc.log.clients.topics import Admin
@@ -115,14 +116,18 @@ def recapture(pipeline: Pipeline, say: Say, progress: Progress) -> RecaptureResu
         _check_setup(pipeline, connection, tables)
         # from here on nobody follows on from the old position, even if this process is killed
         number = follower.cuts.begin_capture()
+        reach("recapture.begun")
         _drop_old_capture(pipeline, connection, client, say)
+        reach("recapture.dropped")
         # with the connector stopped: a running one would write into a topic that is being deleted
         _remake_ordering_topics(pipeline, say)
         registered = prepare_capture(pipeline, connection, tables, say, is_ours=True)
+        reach("recapture.prepared")
         start = _read_ordering_ends(pipeline)
         context = CopyContext(pipeline, connection, client, [table.name for table in tables], registered, say, progress)
         pending = PendingCopies()
         copied = copies.copy_with_restarts(context, copies.copy_on_pipeline_slot, pending, context.captured)
+        reach("recapture.copied")
         return _swap_copies(follower, pending, copied, start, number)
 
 
@@ -207,6 +212,8 @@ def _swap_copies(
     # all files are written, so each commit takes milliseconds; the cut that names all of them comes last
     for table, files, bookmark in pending.copies.values():
         follower.load(table, files, bookmark, anew=True)
+    reach("recapture.loaded")
     topic_offset, offsets = start
     follower.start_over(partial(LogStart, topic_offset, number=number, lsn=lsn), lsn, offsets, int(time.time() * 1000))
+    reach("recapture.ended")
     return RecaptureResult(copied.rows, lsn)

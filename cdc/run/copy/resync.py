@@ -17,6 +17,7 @@ from cdc.connect.capture.connector_state import look_up
 from cdc.connect.source import connection as source
 from cdc.connect.source import heartbeat, publication, schema_history
 from cdc.core.errors import CdcError
+from cdc.core.fail_points import reach
 from cdc.core.plural import format_count
 from cdc.core.table import Table, TableName
 from cdc.core.table_state import ACTIVE
@@ -148,10 +149,12 @@ def publish_and_copy(context: CopyContext, receiver: CopyReceiver, tables: Seque
     # a table that was dropped and made again has left the publication
     publication.publish(context.connection, pipeline.settings.source, names, list_parted(pipeline, names))
     schema_history.note_published(context.connection, pipeline.settings.source, names)
+    reach("resync.published")
     with Admin(pipeline.settings.log) as admin:
         topics.ensure(admin, topics.change_topics(pipeline.settings.log, names))
     start_capture(context)
     result = copy_with_restarts(context, copy_on_temporary_slot, receiver, names)
+    reach("resync.copied")
     # The copies join with the next transaction: this one, so that an idle source need not wait for its heartbeat. On a
     # new session: the context's was silent for as long as the copies took, and may have ended.
     with pipeline.open_source() as connection:

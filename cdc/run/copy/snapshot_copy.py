@@ -14,6 +14,7 @@ from cdc.connect.source import catalog, slot
 from cdc.connect.source import connection as source
 from cdc.connect.source.registration import Registration
 from cdc.core.errors import PreconditionError, TableRewrittenError, UnreachableError
+from cdc.core.fail_points import reach
 from cdc.core.plural import format_count
 from cdc.core.position import Bookmark, format_lsn
 from cdc.core.table import Table, TableName
@@ -105,6 +106,7 @@ def copy_on_pipeline_slot(
         return
     with _open_snapshot(context, missing, context.registration.slot, temporary=False) as snapshot:
         context.say(f"slot {context.registration.slot} at {format_lsn(snapshot.bookmark.lsn)}")
+        reach("slot.made")
         # before the copy: somebody has to read the slot meanwhile, or WAL piles up
         start_capture(context, anew=True)
         _copy_tables(context, follower, missing, snapshot, copied)
@@ -167,6 +169,7 @@ def _open_snapshot(
         if catalog.examine(keeping, names, src.choices).tables != list(tables):
             raise TableRewrittenError("a table's columns changed while its copy began", "start again")
         bookmark = replace(snapshot.bookmark, topic_ends=ends.changes, order_end=ends.order)
+        reach("copy.begun")
         yield BookmarkedSnapshot(keeper, bookmark, topics)
 
 
@@ -203,6 +206,7 @@ def start_capture(context: CopyContext, *, anew: bool = False) -> bool:
         context.say(f"connector {s.connect.connector} {done}")
     if heard := wait_until_captured(context.pipeline, context.connection):
         context.say(heard)
+    reach("capture.seen")
     return done is not None
 
 
@@ -231,8 +235,10 @@ def _copy_tables(
                 watch, pages = track_job(spark, told, rows[table.name]), keeper.pages[table.name]
                 with translate_errors(f"the copy of {table.name}"):
                     files = copy_table(spark, readers, table, pages, LakeCopyWriter(table, storage), watch)
+            reach("copy.written")
             # one commit with the bookmark in it: after a kill, only tables without a bookmark are copied
             follower.load(table, files, snapshot.bookmark_of(table.name))
+            reach("copy.loaded")
         except PreconditionError as refusal:
             # the other tables are copied all the same
             copied.refused[table.name] = refusal

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from cdc.columns.feed import FedFollower, FeedBatch, FeedRows
 from cdc.core.errors import HistoryLostError, UnreachableError
+from cdc.core.fail_points import reach
 from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
 from cdc.core.waiting import Deadline
@@ -141,6 +142,7 @@ class FeedStream:
         tables = self._feed.tables(until)
         # before the changes: a table may have new columns, and a new table needs its index or topic
         self._follower.prepare([table for table, _ in tables])
+        reach("feed.prepared")
         changes, fresh = dict[TableName, Iterable[FeedRows]](), list[tuple[Table, Bookmark]]()
         for table, bookmark in tables:
             table_changes = self._read_changes(table, until, anew=anew)

@@ -14,6 +14,7 @@ from cdc.columns.netting.changes import Op
 from cdc.columns.netting.ends import Ends, concat_ends
 from cdc.columns.netting.runs import cut_runs, drop_applied
 from cdc.core.errors import TopicLostError
+from cdc.core.fail_points import reach
 from cdc.core.lines import WarningLine
 from cdc.core.position import BEFORE_LOG, Offsets, Position, without_topic
 from cdc.core.table import Table, TableName
@@ -153,6 +154,7 @@ class LakeStream:
             began = time.monotonic()
             tables, changes, read = self._read_run(run, start)
             stages = {"read": time.monotonic() - began}
+            reach("lake.read")
             # commits happen in the order of the runs; and only now is it known whether `reached` wants more
             self._await_commit()
             if self._is_done:
@@ -179,7 +181,9 @@ class LakeStream:
         """Join the tables that were copied meanwhile; one whose topic has lost what it needs is stopped."""
         while True:
             try:
-                return self._joiner.join(self._position, self._steps)
+                joined = self._joiner.join(self._position, self._steps)
+                reach("join.ended")
+                return joined
             except TopicLostError as lost:
                 joining = [table.table for table in self._follower.tables.select(Joining).values()]
                 self._stop_table_of(lost, joining, self._position.next_offsets)

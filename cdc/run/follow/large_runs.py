@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from cdc.columns.netting.batch import ChangeBatch, DecodedBatch, Ranks, TablePart
 from cdc.columns.netting.blocked_keys import BlockedKeys
 from cdc.columns.netting.ends import Ends
+from cdc.core.fail_points import reach
 from cdc.core.position import Offsets
 from cdc.core.table import Table, TableName
 from cdc.core.table_state import ACTIVE
@@ -70,6 +71,7 @@ class LargeRunReader:
         for table in wanted:
             self._small.forget(table.topic)
         parts_of = self._read_parts(run, wanted, start)
+        reach("large.read")
         alone = {w.table.name: parts_of[w.topic] for w in wanted if all(part.is_complete for part in parts_of[w.topic])}
         others = [w for w in wanted if w.table.name not in alone]
         # tasks may have written some files of these tables: incomplete, since the driver reads all of it again

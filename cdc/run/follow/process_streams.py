@@ -9,6 +9,7 @@ from functools import partial
 from cdc.config.settings import VIEWS
 from cdc.connect.capture.debezium_properties import placeholder
 from cdc.core.errors import CdcError, RefusedError
+from cdc.core.fail_points import reach
 from cdc.core.lines import ErrorLine, WarningLine
 from cdc.core.plural import format_count
 from cdc.core.position import Lsn, Position, format_lsn
@@ -170,6 +171,7 @@ class ProcessStreams:
         requests, lease = self._pipeline.requests, self._context.leases[name]
         if requests.wants_restart(name):
             requests.take_restart(name)
+            reach("request.taken")
             self._say(f"{name}: starts again")
         pause = requests.read_pause(name)
         if pause is None or self._context.target is not None:

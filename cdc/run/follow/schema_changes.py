@@ -15,6 +15,7 @@ from cdc.connect.source.relation import Shape, find_labels, parse_shape
 from cdc.connect.source.schema_history import history_table
 from cdc.core.counters import COUNTERS, SCHEMA_CHANGES
 from cdc.core.errors import TableLostError
+from cdc.core.fail_points import reach
 from cdc.core.position import Lsn, Offsets
 from cdc.core.schema_change import (
     REWRITTEN,
@@ -87,6 +88,7 @@ class SchemaChanges:
             if name in entries and table.lacks_schema(end.lsn)
         }
         stopped = self._apply_changes(changes, end.lsn)
+        reach("schema.applied")
         beats = entries.get(heartbeat_table(self._source).name, ())
         lacks_beats = any(entry.shape and self._source.publication in entry.shape.moved for entry in beats)
         return AppliedSchema(stopped, read.next_offsets, lacks_beats)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from cdc.columns.netting.ends import Ends
 from cdc.columns.netting.runs import cut_runs, drop_applied
+from cdc.core.fail_points import reach
 from cdc.core.position import Bookmark, Lsn, Offsets, Position
 from cdc.core.table import TableName
 from cdc.core.table_state import Joining
@@ -105,6 +106,7 @@ class TableJoiner:
                 offsets = read.next_offsets
                 # into the joining tables only, and without a cut: the others have these changes already
                 steps.report(self._follower.catch_up(read.batch))
+                reach("join.replayed")
         replayed = {topic: at for topic, at in offsets.items() if topic in topics}
         return replace(position, next_offsets={**position.next_offsets, **replayed})
 

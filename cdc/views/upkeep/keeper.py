@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from cdc.core.containment import contain_errors
 from cdc.core.errors import PreconditionError
+from cdc.core.fail_points import reach
 from cdc.core.lines import WarningLine
 from cdc.core.position import Lsn, Position
 from cdc.core.table import TableName
@@ -114,7 +115,9 @@ class ViewKeeper:
                 self._gather(view, step)
                 if since and str(view.name) in since.versions:
                     self._bring(view, tables, step)
+            reach("views.cut.before")
             self._reached = self.store.add_cut(self._note_delays(step))
+            reach("views.cut.after")
         self._recent.announce_cut()
         return self._reached
 
@@ -141,6 +144,7 @@ class ViewKeeper:
                 # what is filled stays filled, whatever has ended this
                 if step.done:
                     self._reached = self.store.extend_cut(self._note_delays(step), step.replaced)
+                    reach("views.extended")
                     self._recent.announce_cut()
         return any(view.name in step.done or self._unfilled.is_paused(view) for view in views)
 

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from cdc.core.counters import COUNTERS, GROUPS
 from cdc.core.errors import PreconditionError
+from cdc.core.fail_points import reach
 from cdc.core.table import TableName
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.apply.tables import LakeTable
@@ -149,6 +150,7 @@ class Upkeep:
         if changes:
             COUNTERS.add(GROUPS, str(table.table.name), len(changes))
             version, written = write_changes(table.writer, changes, self._store.lake.app_id, cut.position.end_offset)
+            reach("views.written")
             self._recent.put(table.id, version, written)
 
     def _compute_whole(self, work: _Work, table: LakeTable) -> None:
@@ -173,6 +175,7 @@ class Upkeep:
         if self._store.was_shown(view.definition):
             work.step.replaced.add(view.name)
         self._whole.load(made, computation)
+        reach("views.filled")
         rows = sum(file.rows for file in made.files)
         self._say(f"view {view.name}: {rows:,} rows computed in {view.seconds:.1f} s")
         view.whole_reason = ""

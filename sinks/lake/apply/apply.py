@@ -10,6 +10,7 @@ from cdc.columns.netting.batch import ChangeBatch, Ranks, TablePart
 from cdc.columns.netting.changes import RefusedMessage
 from cdc.columns.netting.ends import Ends
 from cdc.core.errors import DivergenceError, PreconditionError, TableLostError
+from cdc.core.fail_points import reach
 from cdc.core.plural import format_count
 from cdc.core.position import BEFORE_LOG
 from cdc.core.table import Table, TableName
@@ -164,6 +165,7 @@ class BatchApplier:
         effect = part.effect()
         # before the table's rows: unsent values are taken from those of before the batch
         self._histories.add(table, part.changes, ends, version)
+        reach("lake.history.committed")
         if effect.is_empty:
             return CommitCost()
         # the blocked messages came before the TRUNCATE: replayed after it, they would revive rows
@@ -174,6 +176,7 @@ class BatchApplier:
         writer = table.writer
         before = None if table.offset == BEFORE_LOG else table.offset
         applied = apply_effect(writer, effect, TxnUpdate(self._lake.app_id, before, version))
+        reach("lake.table.committed")
         if applied.changes is not None:
             changes = RecentChanges(applied.changes, applied.file_bytes)
             self._recent.put(table.id, applied.version, changes)

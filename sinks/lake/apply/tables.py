@@ -8,6 +8,7 @@ from typing import Final
 
 from cdc.columns.netting.ends import Ends
 from cdc.core.errors import PreconditionError, TableLostError
+from cdc.core.fail_points import reach
 from cdc.core.position import BEFORE_LOG, Bookmark, Lsn, Position
 from cdc.core.table import Table, TableName
 from cdc.core.table_state import ACTIVE, Joining, TableState, state_of
@@ -279,6 +280,7 @@ class LakeTables:
         stops += [stop for stop in again if stop.name in reasons]
         if stops:
             self._stopped.add(stops)
+            reach("stop.stored")
         return stops
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from cdc.core.counters import COMMIT_CONFLICTS, COUNTERS
 from cdc.core.errors import HistoryLostError, PreconditionError
+from cdc.core.fail_points import reach
 from cdc.sinks.lake.delta.actions import (
     Action,
     CommitInfo,
@@ -144,9 +145,11 @@ class DeltaLog:
         content = encode_commit(lines)
         # never continue a log that somebody removed or put back: versions would be missing below ours
         before = _name(version - 1) if version else None
+        reach("delta.commit.before")
         if not self.storage.put_if_absent(_name(version), content, before, self._expected_content()):
             COUNTERS.add(COMMIT_CONFLICTS)
             raise ConflictError(f"version {version}")
+        reach("delta.commit.after")
         self.commit_bytes = len(content)
         # our own commit changes the snapshot as if it were read
         self._advance(lines)

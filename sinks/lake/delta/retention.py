@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from cdc.core.errors import HistoryLostError
+from cdc.core.fail_points import reach
 from cdc.sinks.lake.delta.actions import Action, Add, Cdc, Remove, commit_time_ms, of_type, paths_of
 from cdc.sinks.lake.delta.checkpoint_reader import LOG, group_checkpoints, read_own_checkpoint
 from cdc.sinks.lake.delta.damage import describe_damage
@@ -133,7 +134,9 @@ def _vacuum_until(log: DeltaLog, history: LogHistory, version: int) -> int:
     ]
     # files first: after a kill, the log still names them
     log.storage.delete(gone)
+    reach("vacuum.files")
     log.storage.delete(f"{LOG}/{name}" for name in names)
+    reach("vacuum.commits")
     # their files are deleted: no VACUUM needs the tombstones
     log.tombstones.forget(history.next_ms or 0)
     history.first, history.next_ms = version, None

@@ -19,6 +19,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys
+from cdc.core.fail_points import reach
 from cdc.sinks.lake.index.run_files import DamagedRunError, make_private_folder, open_run, replace_file
 from cdc.sinks.lake.index.run_merge import merge_runs, write_to_file
 from cdc.sinks.lake.index.sorted_runs import NO_HITS, ROW_BITS, IndexHits, IsLive, MemoryRun, SortedRun, sort_run
@@ -165,7 +166,9 @@ class KeyIndex:
             "files": self._files_on_disk(),
         }
         text = json.dumps(manifest).encode()
+        reach("index.runs.written")
         replace_file(self._folder / MANIFEST, [_digest(text), b"\n", text])
+        reach("index.manifest.written")
         names = {run.name for run in runs}
         # hidden files, too: a killed process leaves its temporary ones
         for file in (*self._folder.glob("run-*"), *self._folder.glob(".*")):

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from cdc.columns.types.arrow_types import conform
 from cdc.core.errors import HistoryLostError, RefusedError
+from cdc.core.fail_points import reach
 from cdc.sinks.lake.delta import data_files
 from cdc.sinks.lake.delta.actions import Action
 from cdc.sinks.lake.delta.checkpoint import take_due_checkpoint, write_checkpoint
@@ -111,6 +112,7 @@ class MetadataTable:
             packed = self._to_arrow(rows)
             added = data_files.write(self._storage, packed, self._schema.names)
             actions: list[Action] = [added.add_action(), *([move.action] if move else [])]
+            reach("metadata.written")
             self._commit_retried(self._log, actions, "WRITE", move)
             if packed.nbytes <= CACHED_BYTES:
                 self._cached_rows[added.path] = packed

@@ -14,6 +14,7 @@ from cdc.columns.netting.net_changes import NetChanges
 from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys
 from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.errors import DivergenceError, RefusedError, TableLostError
+from cdc.core.fail_points import reach
 from cdc.sinks.lake.delta import data_files
 from cdc.sinks.lake.delta.actions import Action, Cdc
 from cdc.sinks.lake.delta.deletion_vectors import VectorFile
@@ -78,6 +79,7 @@ def apply_effect(writer: TableWriter, effect: TableEffect, move: TxnUpdate) -> A
             changes = [write_deletes(writer, net.gone_columns)] if len(net.gone) and not net.truncated else []
         except FileNotFoundError as error:
             raise TableLostError(writer.table.name, f"{error.filename} is gone from the lake") from None
+        reach("lake.rows.written")
         plan = CommitPlan(net.truncated, [*effect.written, *files], net.gone, changes)
         version = commit(writer, plan, move)
         # rows written by tasks are not in memory, and a TRUNCATE's changes are the removed files
@@ -129,6 +131,7 @@ def _try_commit(writer: TableWriter, effect: CommitPlan, move: TxnUpdate) -> int
         removals.append([file.remove_action(now) for file in writer.snapshot.files.values()])
     if vectors.content:
         writer.storage.write(vectors.path, vectors.content)
+    reach("lake.vectors.written")
     writer.vector_bytes = len(vectors.content)
     actions = [
         *(action for actions_of_file in removals for action in actions_of_file),

@@ -11,6 +11,7 @@ from pyroaring import BitMap
 from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys, empty_keys
 from cdc.columns.rows.row_fingerprints import row_bits
 from cdc.columns.types.arrow_types import arrow_schema
+from cdc.core.fail_points import reach
 from cdc.sinks.lake.delta import data_files
 from cdc.sinks.lake.delta.damage import read_parts
 from cdc.sinks.lake.delta.deletion_vectors import VectorFile, deleted_mask
@@ -34,6 +35,7 @@ def compact_files(writer: TableWriter, paths: Collection[str]) -> bool:
         row_numbers = [_live_row_numbers(file.rows, vector) for file, vector in zip(files, vectors, strict=True)]
     # without the lock, so batches need not wait; `_find_new_deletes` catches up on them
     new, keys = _write_live_rows(writer, files, vectors)
+    reach("compact.written")
     with writer.lock:
         # a column added meanwhile would change the fingerprints of rows without a key
         same = writer.table == table and all(file.path in writer.snapshot.files for file in files)

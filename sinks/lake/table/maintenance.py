@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Final
 
+from cdc.core.fail_points import reach
 from cdc.sinks.lake.delta.checkpoint import take_due_checkpoint, write_checkpoint
 from cdc.sinks.lake.delta.retention import Retention, delete_orphans, vacuum
 from cdc.sinks.lake.delta.snapshot import DataFile
@@ -35,12 +36,14 @@ def maintain(writer: TableWriter, retention: Retention) -> None:
     """Compact files, write a due checkpoint, vacuum beyond the retention, and save the index."""
     for group in plan_compaction(list(writer.snapshot.files.values())):
         compact_files(writer, group)
+        reach("compact.committed")
     with writer.lock:
         # under the lock: a commit in between would reach only one of snapshot and tombstones
         due = take_due_checkpoint(writer.log, retention.horizon_ms)
     # in this order: a checkpoint must cover the commits that are deleted
     if due is not None:
         write_checkpoint(writer.log, due)
+        reach("checkpoint.written")
     vacuum(writer.log, retention)
     with writer.lock:
         writer.save_index(everything=False)

@@ -28,7 +28,7 @@ from cdc.sinks.lake.settings import SCHEME
 from tests.servers.second_paths.everything import Column, check_changes
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, verify
 from tests.support.cdc_subprocess import cdc_in_turn, started
-from tests.support.kill_points import Commits, kill, writes
+from tests.support.kill_points import kill, writes
 from tests.support.parts.cluster_fixture import Cluster
 from tests.support.parts.object_store_fixture import KEY, SECRET, S3Server, delta_rs_options, reach
 from tests.support.parts.pipelines import MakePipeline, Pipeline
@@ -131,7 +131,7 @@ def test_copied_followed_killed_and_verified(
     bootstrap(pipeline, spark)
     work = Workload(pipeline.connection, random.Random(21))
     with writes(work, CHANGES):
-        kill(pipeline, "follow", "a table has a new commit", Commits(lake / "public/orders"))
+        kill(pipeline, "follow", "lake.table.committed")
     work.write(100)
     # the session of the tests is no pipeline's own, which is told of its store
     reach(spark, s3_server.access)

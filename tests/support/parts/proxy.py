@@ -3,7 +3,8 @@
 import selectors
 import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 Pair = tuple[socket.socket, socket.socket]
@@ -16,8 +17,14 @@ class Proxy:
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listening.getsockname()[1]
         self._target = target
+        self.delay = 0.0
+        """Seconds that each piece takes on its way."""
         self._open: set[Pair] = set()
         self._lock = threading.Lock()
+
+    @property
+    def target(self) -> int | None:
+        return self._target
 
     def point_at(self, target: int | None) -> None:
         """Cut all connections; new ones go to `target`."""
@@ -51,14 +58,14 @@ class Proxy:
                 with self._lock:
                     self._open.add((client, server))
                 try:
-                    forward(client, server)
+                    forward(client, server, lambda: self.delay)
                 finally:
                     with self._lock:
                         self._open.discard((client, server))
 
 
-def forward(one: socket.socket, other: socket.socket) -> None:
-    """Hand bytes over in both directions until one end has no more."""
+def forward(one: socket.socket, other: socket.socket, delay: Callable[[], float] = lambda: 0.0) -> None:
+    """Hand bytes over in both directions until one end has no more. `delay`: how long each piece takes, in seconds."""
     with selectors.DefaultSelector() as waiting:
         waiting.register(one, selectors.EVENT_READ, other)
         waiting.register(other, selectors.EVENT_READ, one)
@@ -67,6 +74,8 @@ def forward(one: socket.socket, other: socket.socket) -> None:
                 assert isinstance(key.fileobj, socket.socket)
                 if not (read := key.fileobj.recv(1 << 16)):
                     return
+                if seconds := delay():
+                    time.sleep(seconds)
                 key.data.sendall(read)
 
 

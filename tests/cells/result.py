@@ -1,0 +1,56 @@
+"""What came of a cell, and the table of many."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from statistics import quantiles
+from typing import Any, Final, Literal
+
+from tests.cells.cell import KINDS, Cell
+
+Verdict = Literal["equal", "told, then equal", "not reached", "unproved", "differs", "stuck"]
+GOOD: Final[tuple[Verdict, ...]] = ("equal", "told, then equal")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """`recovery`: seconds from the end of the fault until readers of every follower saw all that was committed then.
+
+    `told`: what the pipeline said, with its remedy, where it did not go on by itself. `found`: what differs.
+    """
+
+    cell: Cell
+    verdict: Verdict
+    recovery: float = 0.0
+    seconds: float = 0.0
+    told: str = ""
+    found: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self.cell), **{name: value for name, value in asdict(self).items() if name != "cell"}}
+
+    def __str__(self) -> str:
+        more = f": {self.found or self.told}" if self.found or self.told else ""
+        return f"{self.cell.id}: {self.verdict}, {self.recovery:.1f} s of {self.seconds:.1f}{more}"
+
+
+def percentile(values: Sequence[float], percent: int) -> float:
+    if len(values) < 2:
+        return values[0] if values else 0.0
+    return quantiles(values, n=100, method="inclusive")[percent - 1]
+
+
+def to_table(results: Sequence[Result]) -> str:
+    """The cells by kind, with their verdicts and recovery times."""
+    lines = ["| kind | cells | equal | told, then equal | other | p50 s | p95 s |", "|---|---|---|---|---|---|---|"]
+    for kind in (*KINDS, "all"):
+        own = [each for each in results if kind in (each.cell.kind, "all")]
+        if not own:
+            continue
+        count = Counter(each.verdict for each in own)
+        times = [each.recovery for each in own if each.verdict in GOOD]
+        other = len(own) - count["equal"] - count["told, then equal"]
+        p50, p95 = percentile(times, 50), percentile(times, 95)
+        numbers = f"{len(own)} | {count['equal']} | {count['told, then equal']} | {other} | {p50:.1f} | {p95:.1f}"
+        lines.append(f"| {kind} | {numbers} |")
+    return "\n".join(lines)
