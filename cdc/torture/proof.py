@@ -37,7 +37,7 @@ def prove_equal(site: TortureSite, recovery: Recovery, say: Say) -> Proof:
     for a difference, and what `recovery` raises.
     """
     for _ in range(TRIES):
-        recovery.wait(say)
+        recovery.wait(say, whole=True)
         said = run_verb(site.config, "verify", "--json", "--wait", WAIT_SECONDS)
         if not said.code:
             _check_chains(site)

@@ -10,7 +10,7 @@ from cdc.core.errors import CdcError, UnreachableError
 from cdc.core.waiting import Deadline
 from cdc.local import services
 from cdc.torture.commands import FollowProcess, run_verb
-from cdc.torture.remedies import NoRemedyError, Operator
+from cdc.torture.remedies import NoRemedyError, Operator, find_command
 from cdc.torture.site import TortureSite, find_down
 from cdc.torture.tables import SHOWN
 from cdc.torture.writers.writer import read_clock
@@ -30,8 +30,10 @@ class Recovery:
         self._site, self._follow, self._operator = site, follow, operator
         self._limit = limit
 
-    def wait(self, say: Callable[[str], None]) -> float:
+    def wait(self, say: Callable[[str], None], *, whole: bool = False) -> float:
         """Wait until all followers show all that is committed now; returns the seconds that this took.
+
+        `whole`: also the table that migrates, whose copies have nothing to do with a fault.
 
         Raises NoRemedyError for a stop that nothing mends, UnreachableError when it takes too long.
         """
@@ -42,12 +44,15 @@ class Recovery:
         waiting = list(SHOWN)
         while waiting:
             self._keep_running(say)
-            why = self._look(token, waiting)
+            why = self._look(token, waiting, whole=whole)
             if waiting and deadline.is_past:
                 raise UnreachableError(f"{', '.join(waiting)} did not come back within {self._limit:.0f} s: {why}")
             if waiting and patience.is_past:
-                patience = Deadline(PATIENCE_SECONDS)
+                done = len(self._operator.done)
                 self._ask_status(say)
+                patience = Deadline(PATIENCE_SECONDS)
+                # a copy takes its time, and each remedy is tried a few times only
+                deadline = Deadline(self._limit) if len(self._operator.done) > done else deadline
         return read_clock() - began
 
     def mend(self, line: str, say: Callable[[str], None]) -> None:
@@ -76,12 +81,13 @@ class Recovery:
             with self._telling(say):
                 self._operator.mend_stop()
 
-    def _look(self, token: str, waiting: list[str]) -> str:
+    def _look(self, token: str, waiting: list[str], *, whole: bool) -> str:
         """Remove from `waiting` who shows the token; returns why the next does not."""
         try:
             with cdc.open(self._site.config) as pipeline:
                 while waiting:
-                    pipeline.wait(token, waiting[0], seconds=SLICE_SECONDS)
+                    names = () if whole else SHOWN[waiting[0]]
+                    pipeline.wait(token, waiting[0], *names, seconds=SLICE_SECONDS)
                     del waiting[0]
         except CdcError as error:
             return str(error)
@@ -89,7 +95,7 @@ class Recovery:
 
     def _ask_status(self, say: Callable[[str], None]) -> None:
         """Do what `cdc status` says of the first problem that names what to do."""
-        for line in self._problems():
+        for line in filter(find_command, self._problems()):
             try:
                 self.mend(line, say)
                 return

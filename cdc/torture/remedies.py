@@ -78,7 +78,6 @@ class Operator:
             self._follow.start()
 
     def _run(self, words: list[str]) -> None:
-        self.done.append(f"cdc {shlex.join(words)}")
         said = self._run_verb(words)
         if said.code == RefusedError.exit_code and _STOP_FIRST.search(said.error):
             self._follow.stop()
@@ -88,7 +87,10 @@ class Operator:
             self.mend(said.error)
 
     def _run_verb(self, words: list[str]) -> Said:
-        return run_verb(self._site.config, *words, *(["--yes"] if words[0] in _ASKING else []))
+        said = run_verb(self._site.config, *words, *(["--yes"] if words[0] in _ASKING else []))
+        ended = f" ended with {said.code}: {said.error}" if said.code else ""
+        self.done.append(f"cdc {shlex.join(words)}{ended}")
+        return said
 
 
 def as_error(failure: BaseException) -> CdcError:

@@ -75,7 +75,7 @@ class TortureRun:
             raise CdcError(f"cdc bootstrap ended with {done.code}: {done.error}")
         try:
             self._follow.start()
-            self._recovery.wait(self._say)
+            self._recovery.wait(self._say, whole=True)
             back_up_state(self._site)
             self._deadline = Deadline(seconds) if seconds else None
             with writers.at_work(), readers.at_work():

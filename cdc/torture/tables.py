@@ -38,8 +38,8 @@ TABLES: Final = tuple(
     for name in "registers journal owners accounts seats rounds documents parcels searches".split()  # noqa: SIM905
 )
 VIEW: Final = "bank.owners"
-SHOWN: Final = "lake", "views", "search", "latest", "alerts"
-"""Who holds what: all that can be waited for."""
+MIGRATED: Final = "public.parcels"
+"""The table whose schema changes: it may be copied again at any time."""
 _HISTORY: Final = "history: [public.accounts, public.seats, public.rounds]\n"
 _VIEWS: Final = f"""views:
   {VIEW}:
@@ -55,12 +55,22 @@ _VIEWS: Final = f"""views:
     sql: SELECT s.id, s.guest, d.size FROM seats s LEFT JOIN documents d ON d.id = s.id
 
 """
-_INDEXED: Final = f"public.registers, public.accounts, public.documents, public.seats, public.rounds, {VIEW}"
+_STEADY: Final = tuple(name for name in TABLES if name != MIGRATED)
+_INDEXED: Final = ("public.registers", "public.accounts", "public.documents", "public.seats", "public.rounds", VIEW)
+_MATCHED: Final = ("public.accounts", VIEW)
+SHOWN: Final = {
+    "lake": _STEADY,
+    "views": (VIEW, "lobby.rounds", "lobby.seats"),
+    "search": _INDEXED,
+    "latest": (*_STEADY, "lobby.seats"),
+    "alerts": _MATCHED,
+}
+"""Who holds what, but for the table that migrates: all that can be waited for."""
 _ALERTS: Final = f"""  alerts:
     kind: percolator
     url: URL
     queries: {{table: public.searches, column: query}}
-    tables: [public.accounts, {VIEW}]
+    tables: [{", ".join(_MATCHED)}]
 """
 
 
@@ -70,7 +80,7 @@ def configure(text: str) -> str:
     changes = {
         "  state: .cdc\n": "  state: state\n",
         "\nfollowers:\n": f"\n{_HISTORY}{_VIEWS}followers:\n{_ALERTS.replace('URL', url)}",
-        "    kind: search\n": f"    kind: search\n    tables: [{_INDEXED}]\n",
+        "    kind: search\n": f"    kind: search\n    tables: [{', '.join(_INDEXED)}]\n",
         "    kind: latest\n": f"    kind: latest\n    tables: [{', '.join(TABLES)}, lobby.seats]\n",
         "  driver_memory: 2g\n": "  driver_memory: 1g\n",
     }

@@ -97,7 +97,7 @@ class Migrations(Writer):
         self._numbers = 0
 
     def write(self, session: Session) -> None:
-        if self.random.random() < 0.95:
+        if self.random.random() < 0.98:
             key = self.random.randint(1, PARCELS)
             session.execute("UPDATE parcels SET weight = weight + 1 WHERE id = %s", (key,))
             return
@@ -107,6 +107,8 @@ class Migrations(Writer):
     def _change(self) -> str:
         """A statement that can be repeated, since one that was not acknowledged may have been committed."""
         number, pick = self._numbers, self.random.random()
+        if pick < 0.4:
+            return f"ALTER TABLE parcels ADD COLUMN IF NOT EXISTS added{number} text"
         if pick < 0.5:
             return f"ALTER TABLE parcels ADD COLUMN IF NOT EXISTS added{number} text DEFAULT 'old'"
         if pick < 0.8:
