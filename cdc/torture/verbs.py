@@ -26,7 +26,7 @@ def torture(  # noqa: PLR0913, PLR0917 - each is an option of the verb
     plan: Annotated[bool, typer.Option("--plan", help="Print the schedule of the seed, and do nothing.")] = False,
     shrink: Annotated[
         float, typer.Option("--shrink", min=0, metavar="MINUTES", help="How long to make a failing schedule smaller.")
-    ] = 0.0,
+    ] = 10.0,
     folder: Annotated[Path | None, typer.Option("--folder", help="Where to work; all of it is removed.")] = None,
     json: Json = False,
 ) -> None:
