@@ -27,6 +27,7 @@ from cdc.cli import services as parts
 from cdc.cli.everyday import control, erase, errors, logs, plan, rebuild, tables, teardown, trace
 from cdc.demo import verbs as demo_verbs
 from cdc.lab import verbs as lab_verbs
+from cdc.torture import verbs as torture_verbs
 
 VERBS: tuple[app.Register, ...] = (
     configuration.register,
@@ -53,6 +54,7 @@ VERBS: tuple[app.Register, ...] = (
     errors.register,
     demo_verbs.register,
     lab_verbs.register,
+    torture_verbs.register,
 )
 """Each module of verbs has a `register`; a new one is one line here."""
 

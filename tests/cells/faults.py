@@ -61,24 +61,15 @@ def stop_part(world: World, cell: Cell) -> Iterator[None]:
 @contextmanager
 def cut_connection(world: World, cell: Cell) -> Iterator[None]:
     """Every connection ends, and nobody is let in until the end."""
-    proxy = world.proxies[cell.component]
-    target = proxy.target
-    proxy.point_at(None)
-    try:
+    with world.proxies[cell.component].cut():
         yield
-    finally:
-        proxy.point_at(target)
 
 
 @contextmanager
 def slow_connection(world: World, cell: Cell) -> Iterator[None]:
     """Each piece of what is sent takes a fifth of a second."""
-    proxy = world.proxies[cell.component]
-    proxy.delay = 0.2
-    try:
+    with world.proxies[cell.component].slowed(0.2):
         yield
-    finally:
-        proxy.delay = 0.0
 
 
 def lake_of(world: World) -> Path:

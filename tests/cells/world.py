@@ -19,10 +19,10 @@ from cdc.local.endpoints import Service
 from cdc.local.launch_context import LaunchContext
 from cdc.local.servers import kafka_broker
 from cdc.local.services import Home
+from cdc.torture.proxy import Proxy, open_proxy
 from tests.cells.quick import RETENTION_HOURS
 from tests.support.parts.pipelines import Pipeline, pipelines
 from tests.support.parts.ports import server_ports
-from tests.support.parts.proxy import Proxy, open_proxy
 from tests.support.parts.quick_spark import QUICK, QUICK_BLOCK
 from tests.support.parts.removal import remove_traces
 from tests.support.parts.servers_fixture import Servers, of_home, remove

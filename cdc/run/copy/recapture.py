@@ -79,6 +79,8 @@ class RecaptureResult:
 
 def plan_recapture(pipeline: Pipeline) -> RecapturePlan:
     """Plan a recapture; changes nothing. Raises CdcError when it is not possible."""
+    for name in (pipeline.lake_name, COPIES):
+        pipeline.leases.require_free(name)
     with pipeline.open_source() as connection:
         tables, refused = _accept_tables(pipeline, connection)
         rows = estimate_rows(connection, [table.name for table in tables])

@@ -12,10 +12,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc.core.errors import HistoryLostError
+from cdc.torture.proxy import Proxy, open_proxy
 from tests.support.cdc_inprocess import bootstrap, catch_up, problems, recapture_all, started, verify
 from tests.support.further import further
 from tests.support.parts.pipelines import Pipeline, pipelines
-from tests.support.parts.proxy import Proxy, open_proxy
 from tests.support.parts.removal import remove_traces
 from tests.support.parts.servers_fixture import Servers
 from tests.support.parts.standby import PrimaryAndStandby

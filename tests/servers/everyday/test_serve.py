@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 from cdc.run.read.tokens import take_token, wait_for_token
 from cdc.serve.serve import ServeOptions, serve
 from cdc.sinks.search.settings import SearchSettings
+from cdc.torture.proxy import Proxy, open_proxy
 from tests.support.cdc_inprocess import bootstrap, following
 from tests.support.parts.pipelines import MakePipeline, Pipeline
 from tests.support.serve.browser import Browser, browser, chromium
-from tests.support.serve.relay import Relay
 from tests.support.waiting import until
 
 __all__ = ["browser", "chromium"]
@@ -62,7 +62,7 @@ def read_all(address: str) -> str:
 @pytest.fixture
 def relayed(
     make_shared_pipeline: MakePipeline, quicker: None, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> tuple[Pipeline, Relay]:
+) -> Iterator[tuple[Pipeline, Proxy]]:
     """A pipeline with a copy, and the way to its index."""
     pipeline = make_shared_pipeline(*MADE, tables=("public.things",))
     pipeline.configure("source:\n", "source:\n  heartbeat_seconds: 1\n")
@@ -70,18 +70,18 @@ def relayed(
     search = pipeline.settings.followers["search"]
     assert isinstance(search, SearchSettings)
     url = urlsplit(search.url)
-    relay = Relay(url.hostname or "", url.port or 0)
-    pipeline.configure(url.netloc, f"127.0.0.1:{relay.port}")
-    bootstrap(pipeline, spark)
-    return pipeline, relay
+    with open_proxy(url.port, url.hostname or "") as proxy:
+        pipeline.configure(url.netloc, f"127.0.0.1:{proxy.port}")
+        bootstrap(pipeline, spark)
+        yield pipeline, proxy
 
 
-def cut_search(browser: Browser, relay: Relay) -> None:
-    relay.kill()
-    browser.wait("/search[^]*does not answer/.test(document.querySelector('#path').innerText)", "search is gone", 60)
-    assert browser.text("#live").startswith("live")
-    assert "search does not answer" in browser.text("#problems")
-    relay.start()
+def cut_search(browser: Browser, proxy: Proxy) -> None:
+    with proxy.cut():
+        gone = "/search[^]*does not answer/.test(document.querySelector('#path').innerText)"
+        browser.wait(gone, "search is gone", 60)
+        assert browser.text("#live").startswith("live")
+        assert "search does not answer" in browser.text("#problems")
     browser.wait("!document.querySelector('#path').innerText.includes('not answer')", "search is back", 60)
 
 
@@ -106,9 +106,9 @@ def trace_row(browser: Browser) -> None:
 
 
 def test_the_page_follows_a_pipeline_through_a_cut_follower_and_a_verb(
-    relayed: tuple[Pipeline, Relay], spark: SparkSession, browser: Browser
+    relayed: tuple[Pipeline, Proxy], spark: SparkSession, browser: Browser
 ) -> None:
-    pipeline, relay = relayed
+    pipeline, proxy = relayed
     with serving(pipeline, pipeline.config) as (address, token):
         browser.open(address + token)
         browser.wait("/things[^]*5/.test(document.querySelector('#tables').innerText)", "the rows are counted")
@@ -116,7 +116,7 @@ def test_the_page_follows_a_pipeline_through_a_cut_follower_and_a_verb(
             pipeline.run(f"INSERT INTO things SELECT n, '{VALUE}' FROM generate_series(6, 9) n")
             assert wait_for_token(pipeline.opened(), "latest", take_token(pipeline.connection), 60)
             browser.wait("document.title.startsWith('●')", "all is current", 60)
-            cut_search(browser, relay)
+            cut_search(browser, proxy)
             pause_search(browser)
         trace_row(browser)
         shown = read_all(address)

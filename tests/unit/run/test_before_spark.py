@@ -13,6 +13,7 @@ from cdc.__main__ import main
 from cdc.config.file import load
 from cdc.config.settings import FOLLOWER_NAME, VIEWS, PipelineSettings
 from cdc.core.errors import CdcError, HistoryLostError, PreconditionError, RefusedError, UnreachableError
+from cdc.run.copy.recapture import plan_recapture
 from cdc.run.follow.follow import follow
 from cdc.run.lease import COPIES, Leases
 from cdc.run.pipeline import Pipeline
@@ -55,6 +56,15 @@ def test_verbs_without_a_copy_do_not_start_spark(settings: PipelineSettings) -> 
         follow(Pipeline(settings, no_spark), ("lake",), print)
     with pytest.raises(HistoryLostError, match="no copy"):
         verify(Pipeline(settings, no_spark), ("lake",), None, 10)
+
+
+@pytest.mark.parametrize(("name", "told"), [("lake", "stop that one first"), (COPIES, "tables are being copied")])
+def test_recapture_is_refused_before_its_question_while_somebody_works(
+    settings: PipelineSettings, name: str, told: str
+) -> None:
+    pipeline = Pipeline(settings, no_spark)
+    with pipeline.leases.hold(name), pytest.raises(RefusedError, match=told):
+        plan_recapture(pipeline)
 
 
 def test_lease_is_held_while_a_process_holds_it(leases: Leases) -> None:

@@ -1,0 +1,61 @@
+"""Processes that are killed, or do not get the processor."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import psutil
+
+from cdc.local import services
+from cdc.local.endpoints import Service
+from cdc.local.running import processes
+from cdc.torture.commands import signal_all
+from cdc.torture.faults.ground import Ground
+from cdc.torture.schedule import PlannedFault
+
+FOLLOW, JAVA = "follow", "java"
+GOING_SECONDS = 30.0
+
+
+@contextmanager
+def kill(ground: Ground, fault: PlannedFault) -> Iterator[None]:
+    """SIGKILL, as the machine's owner or the kernel sends it; at the end it is started again."""
+    killed = _family(ground, fault.target)
+    signal_all(killed, signal.SIGKILL)
+    psutil.wait_procs(killed, GOING_SECONDS)
+    try:
+        yield
+    finally:
+        if fault.target not in {FOLLOW, JAVA}:
+            services.up(ground.site.home, {Service(fault.target)})
+
+
+@contextmanager
+def stop(ground: Ground, fault: PlannedFault) -> Iterator[None]:
+    """SIGSTOP, as on a machine that swaps or is moved; at the end it goes on."""
+    stopped = _family(ground, fault.target)
+    signal_all(stopped, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        signal_all(stopped, signal.SIGCONT)
+
+
+def _family(ground: Ground, target: str) -> list[psutil.Process]:
+    """The processes of a part, the youngest first."""
+    if target in {FOLLOW, JAVA}:
+        family = ground.follow.family
+        return family if target == FOLLOW else [each for each in family if _is_java(each)]
+    process = processes.find(ground.site.home, target)
+    if process is None:
+        return []
+    with suppress(psutil.NoSuchProcess):
+        return [*reversed(process.children(recursive=True)), process]
+    return []
+
+
+def _is_java(process: psutil.Process) -> bool:
+    try:
+        return bool(process.name() == JAVA)
+    except psutil.NoSuchProcess:
+        return False
