@@ -34,6 +34,7 @@ from cdc.run.tables.resume_check import check_log, check_timeline
 from cdc.run.tables.schema_check import check_secret, find_changed_choices, find_unlogged_changes, read_followed_tables
 from cdc.run.tables.selection import find_new_tables
 from cdc.run.trouble_log import trouble_log
+from cdc.run.verify.rolling.keep_verifying import verify_beside
 
 LOOK_SECONDS = 10.0
 """Pause between two checks of the capture, the leases and Spark's Java."""
@@ -89,8 +90,8 @@ def follow(
 
 @contextmanager
 def _run_beside(pipeline: Pipeline, resyncs: ResyncQueue, streams: ProcessStreams, say: Say) -> Iterator[None]:
-    """Run beside the lake's stream what it does not wait for: copies, and the catalog."""
-    with run_resyncs(resyncs, streams.resync, say), keep_catalog(pipeline, say):
+    """Run beside the lake's stream what it does not wait for: copies, the catalog, and a rolling verification."""
+    with run_resyncs(resyncs, streams.resync, say), keep_catalog(pipeline, say), verify_beside(pipeline, say):
         yield
 
 

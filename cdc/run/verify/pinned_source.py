@@ -14,6 +14,7 @@ from cdc.columns.rows import digest as digests
 from cdc.columns.rows.compare import Comparison, Side, compare, hash_side
 from cdc.columns.rows.digest import Digest
 from cdc.columns.rows.held import Held, digest_copy, digest_rows, rows_as_held
+from cdc.columns.rows.row_prints import StoredRows
 from cdc.connect.source import connection as source
 from cdc.connect.source import heartbeat, slot
 from cdc.core.errors import CdcError, PreconditionError, TableStoppedError, UnreachableError
@@ -34,17 +35,23 @@ LOCKED_SECONDS = 30.0
 """How long to wait for a table that somebody has locked."""
 TABLES_AT_ONCE = 4
 """Tables compared at the same time: Spark spends most of a small table's time on the start of its jobs."""
+HeldTable = tuple[TableName, str]
+"""A table, and the name of what a follower holds of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class FollowerReader:
-    """Reads a follower: its position, a table's rows and their digest, the stopped tables, what it holds of a table."""
+    """Reads a follower: its position, a table's rows and their digest, the stopped tables, what it holds of a table.
+
+    `stored`: the rows in this process, without Spark.
+    """
 
     position: Callable[[], Position | None]
     rows: Callable[[Table], DataFrame]
     digest: Callable[[Table], Digest]
     stops: Callable[[], Mapping[TableName, TableStoppedError]] = dict
     held: Callable[[Table], Held | None] = lambda _: None
+    stored: Callable[[Table], Iterator[StoredRows]] = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +66,9 @@ class PinnedSource:
     max_keys: int
     held: ExitStack
     reading: Lock = field(default_factory=Lock)
-    digests: dict[tuple[TableName, str], Digest] = field(default_factory=dict)
-    sides: dict[tuple[TableName, str], Side] = field(default_factory=dict)
+    locks: dict[HeldTable, Lock] = field(default_factory=dict)
+    digests: dict[HeldTable, Digest] = field(default_factory=dict)
+    sides: dict[HeldTable, Side] = field(default_factory=dict)
     incomparable: dict[TableName, CdcError] = field(default_factory=dict)
     """Why some tables have no verdict; `_verdict_or_none` adds to it."""
 
@@ -90,7 +98,11 @@ class PinnedSource:
     def _verdict(self, follower: FollowerReader, position: Position, table: Table) -> Verdict:
         # the follower is read after the LSN was reached, so it may already have later changes: `_count_moved`
         held = follower.held(table)
-        ours, theirs = self._digest(table, held), follower.digest(table)
+        # both at once: while one waits for its server, the other works
+        with ThreadPoolExecutor(1) as beside:
+            reading = beside.submit(self._digest, table, held)
+            theirs = follower.digest(table)
+            ours = reading.result()
         moved = self._count_moved(follower, position, table)
         if moved or ours == theirs:
             return Verdict(None if moved else Comparison(ours.rows, theirs.rows), moved)
@@ -124,10 +136,11 @@ class PinnedSource:
     def _digest(self, table: Table, held: Held | None) -> Digest:
         """The source's digest, computed once for all followers that hold the same."""
         asked = table.name, held.name if held else ""
-        if asked not in self.digests:
-            with _translate_read_errors(table):
-                self.digests[asked] = self._compute_digest(table, held)
-        return self.digests[asked]
+        with self._making(asked):
+            if asked not in self.digests:
+                with _translate_read_errors(table):
+                    self.digests[asked] = self._compute_digest(table, held)
+            return self.digests[asked]
 
     def _compute_digest(self, table: Table, held: Held | None) -> Digest:
         pages = self.keeper.pages[table.name]
@@ -139,13 +152,19 @@ class PinnedSource:
     def _side(self, table: Table, held: Held | None) -> Side:
         """The source's side of a comparison, read once for all followers that hold the same and differ."""
         asked = (table.name, held.name if held else "")
-        if asked not in self.sides:
-            source = self._source(table)
-            with _translate_read_errors(table):
-                rows = rows_as_held(source, table, held) if held else source.frame()
-                self.sides[asked] = hash_side(rows, held.table if held else table)
-            self.held.callback(self.sides[asked].release)
-        return self.sides[asked]
+        with self._making(asked):
+            if asked not in self.sides:
+                source = self._source(table)
+                with _translate_read_errors(table):
+                    rows = rows_as_held(source, table, held) if held else source.frame()
+                    self.sides[asked] = hash_side(rows, held.table if held else table)
+                self.held.callback(self.sides[asked].release)
+            return self.sides[asked]
+
+    def _making(self, asked: HeldTable) -> Lock:
+        """The lock of what is made of the source once, for followers that are compared at the same time."""
+        with self.reading:
+            return self.locks.setdefault(asked, Lock())
 
 
 @contextmanager

@@ -95,7 +95,7 @@ def test_a_tables_comparison_ends_no_other(error: Exception) -> None:
     pinned = PinnedSource(NO_SPARK, *cast("tuple[Any, Any]", (None, None)), Lsn(9), cast("Any", None), 9, ExitStack())
     pinned.digests.update({(THINGS.name, ""): digest, (OTHERS.name, ""): digest})
     position = Position(1, Lsn(9), 1)
-    reader = FollowerReader(lambda: position, cast("Any", None), read_digest)
+    reader = FollowerReader(lambda: position, cast("Any", None), read_digest, stored=cast("Any", None))
     if error in OF_ALL:
         with pytest.raises(type(error)):
             pinned.verdicts(reader, position, [THINGS, OTHERS])

@@ -8,12 +8,11 @@ from msgspec.structs import replace
 
 from cdc.config.settings import VIEWS
 from cdc.core.errors import CdcError, PausedError, PreconditionError
-from cdc.core.plural import format_count
 from cdc.run.status.asking.facts import LOST, Facts, Trouble
 from cdc.run.status.document import StatusProblem, Subject
 from cdc.run.status.judging.states import Judged
 from cdc.run.status.stream_report import CatalogReport
-from cdc.run.status.things import Level, Slot, State, Verification, to_time
+from cdc.run.status.things import Level, Slot, State, to_time
 
 AFTER_LOG: Final = ("capture", "lake")
 """Parts that may fail since the log does not answer."""
@@ -136,27 +135,6 @@ def find_slot_problems(slot: Slot | None, lost: CdcError | None) -> list[Trouble
     error = PreconditionError(why, "let the capture go on, end who holds it, or raise max_slot_wal_keep_size")
     hurts = "Then Postgres drops the slot's WAL, and only `cdc recapture` helps: a new copy of all tables."
     return [Trouble("slot.exhaustion", level, error, "The slot is full in {left}", hurts, is_failure=False)]
-
-
-def find_differences(verifications: Mapping[str, Verification]) -> list[Trouble]:
-    """The findings of followers that differed from the source when they were compared last."""
-    return [
-        Trouble(
-            f"verify.differs:{name}",
-            Level.NOW,
-            PreconditionError(
-                f"{name} differed from the source in {format_count(found.differences, 'table')}, at {found.lsn}",
-                "`cdc verify` names the keys, and forgets this once all is equal",
-            ),
-            f"{name} differs from the source",
-            "Readers may see other rows there than the source has.",
-            since=found.at.timestamp(),
-            verb="verify",
-            is_failure=False,
-        )
-        for name, found in verifications.items()
-        if found.differences
-    ]
 
 
 def find_catalog_problems(report: CatalogReport | None) -> list[Trouble]:

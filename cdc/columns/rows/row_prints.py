@@ -1,0 +1,81 @@
+"""Prints of rows: 128 bits of a row's name and 128 of its document, by which two sides are compared key by key.
+
+They take 32 bytes a row, whatever the row's size, and are made of what is read, never of what is stored beside it.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from cdc.columns.arrays import Mask
+from cdc.columns.rows.digest import BYTES, hash_document
+from cdc.columns.rows.documents import documents, key_documents, portions
+from cdc.columns.rows.held import Held
+from cdc.core.table import Table
+
+Prints = npt.NDArray[np.uint64]
+"""One line a row: two words of its name, two of its document, which are 0 where the name has no row any more."""
+Names = npt.NDArray[np.uint64]
+"""One line a name: its two words."""
+LONGEST_NAME: Final = 512
+"""Bytes of a name; an index takes no longer ids, and has a hash in their place."""
+_GONE: Final = bytes(BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRows:
+    """Rows as a follower stores them: a name for each, and its document.
+
+    `is_log`: of a name that comes again the last one counts, and None is for one that has no row any more.
+    """
+
+    names: Sequence[bytes]
+    documents: Sequence[bytes | None]
+    is_log: bool = False
+
+
+def print_rows(rows: StoredRows) -> Prints:
+    pairs = zip(map(_hash_name, rows.names), map(_hash_or_gone, rows.documents), strict=True)
+    return np.frombuffer(b"".join(chain.from_iterable(pairs)), "<u8").reshape(-1, 4)
+
+
+def print_names(names: Iterable[bytes]) -> Names:
+    return np.frombuffer(b"".join(map(_hash_name, names)), "<u8").reshape(-1, 2)
+
+
+def store(parts: Iterable[pa.Table], table: Table, held: Held | None) -> Iterator[StoredRows]:
+    """Rows as the follower would store them. In a table without a key, the whole row is its name."""
+    write = held.write if held else documents
+    for rows in chain.from_iterable(map(portions, parts)):
+        texts = to_bytes(write(rows, table))
+        yield StoredRows(name_rows(rows, table, held) if table.key else texts, texts)
+
+
+def name_rows(keys: pa.Table, table: Table, held: Held | None) -> Sequence[bytes]:
+    """The names of rows, of which the columns of the key are enough."""
+    return to_bytes(held.identify(keys, table) if held else key_documents(keys, table))
+
+
+def to_bytes(texts: pa.Array) -> list[bytes]:
+    found: list[bytes] = texts.cast(pa.binary()).to_pylist()
+    return found
+
+
+def select_among(prints: Prints, names: Names) -> Mask:
+    """Which rows may have one of these names: by half of their bits, so that one of 2^64 others may be among them."""
+    found: Mask = np.isin(prints[:, 0], names[:, 0])
+    return found
+
+
+def _hash_name(name: bytes) -> bytes:
+    return hash_document(name if len(name) <= LONGEST_NAME else hashlib.sha256(name).hexdigest().encode())
+
+
+def _hash_or_gone(text: bytes | None) -> bytes:
+    return _GONE if text is None else hash_document(text)
