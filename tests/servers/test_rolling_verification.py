@@ -8,13 +8,17 @@ from pathlib import Path
 
 import httpx
 import psycopg
+import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
+from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 from cdc.log.names import latest_topic
 from cdc.run.status.things import Verification
+from cdc.run.verify.rolling.duty_cycle import DutyCycle
 from cdc.run.verify.rolling.keep_verifying import open_rolling
+from cdc.run.verify.rolling.source_pages import await_shown
 from cdc.sinks.search.settings import SearchSettings
 from tests.servers.test_pipeline import sign_as_ours
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, status_of, verify
@@ -94,9 +98,23 @@ def spoil(pipeline: Pipeline, spark: SparkSession) -> None:
     assert producer.flush(LIMIT_SECONDS) == 0
 
 
-def test_busy_tables_are_verified_for_ever(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def check_open_transactions_are_waited_for(pipeline: Pipeline, patched: pytest.MonkeyPatch) -> None:
+    """A commit of theirs may be in the log before the source shows it."""
+    patched.setattr("cdc.run.verify.rolling.source_pages.SETTLE_SECONDS", 0.5)
+    with psycopg.connect(pipeline.connection.info.dsn, password=pipeline.connection.info.password) as own:
+        own.execute("SELECT pg_current_xact_id()")
+        with pytest.raises(PreconditionError, match="are open for more than"):
+            await_shown(pipeline.connection, DutyCycle())
+    await_shown(pipeline.connection, DutyCycle())
+
+
+def test_busy_tables_are_verified_for_ever(
+    make_pipeline: MakePipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS))
     bootstrap(pipeline, spark)
+    with monkeypatch.context() as patched:
+        check_open_transactions_are_waited_for(pipeline, patched)
     with following(pipeline, spark), writing(pipeline):
         with rolling(pipeline) as said:
             until(lambda: sum("public.orders:" in line for line in said) >= TURNS, "turns have passed", LIMIT_SECONDS)

@@ -27,6 +27,7 @@ from cdc.run.tables.preflight import examine_tables
 from cdc.run.tables.selection import list_held_by
 from cdc.run.trouble_log import trouble_log
 from cdc.run.verify.kept_results import Turn, keep_turn
+from cdc.run.verify.pinned_source import FollowerReader
 from cdc.run.verify.report import DIFFERENT, STOPPED, Verdict
 from cdc.run.verify.rolling.duty_cycle import DutyCycle, StoppedError
 from cdc.run.verify.rolling.schedule import choose_next, list_tried
@@ -75,7 +76,7 @@ class Rolling:
             if not tables:
                 return LOOK_SECONDS
             known = open_reports(own).read_verifications()
-            table, wait = choose_next(list_tried(known, held), tables, time.time(), self.every)
+            table, wait = choose_next(list_tried(known, held, self.every), tables, time.time(), self.every)
             if wait == 0:
                 turn = self._take_turn(own, TableName.parse(table), [n for n in self.names if table in held[n]])
                 keep_turn(own, turn, held)
@@ -103,7 +104,7 @@ class Rolling:
             table = next((table for table in now.fit if table.name == name), None)
             if name in reasons or table is None:
                 return None, stop_all(followers, reasons.get(name) or PreconditionError("it is not followed"))
-            stopped = {n: stop for n, reader in readers.items() if (stop := reader.stops().get(name))}
+            stopped = {n: stop for n, reader in readers.items() if (stop := _find_stop(reader, name))}
             going = {n: reader for n, reader in readers.items() if n not in stopped}
             found = {n: verdict for n, stop in stopped.items() for verdict in stop_all([n], stop).values()}
             if not going:
@@ -116,6 +117,14 @@ class Rolling:
         words = "; ".join(f"{name} {_describe(verdict)}" for name, verdict in turn.verdicts.items())
         line = f"verify: {turn.table}: {words}"
         self.say(WarningLine(line) if _is_odd(turn.verdicts.values()) else line)
+
+
+def _find_stop(reader: FollowerReader, name: TableName) -> CdcError | None:
+    """Why a follower's table cannot be compared: it is stopped, or the follower does not answer."""
+    try:
+        return reader.stops().get(name)
+    except CdcError as error:
+        return error
 
 
 def _is_odd(verdicts: Collection[Verdict]) -> bool:

@@ -19,7 +19,7 @@ from cdc.run.status.things import TableVerdict, Verification, to_time
 from cdc.run.verify.kept_results import Turn, keep_results, keep_turn
 from cdc.run.verify.report import Report, Verdict
 from cdc.run.verify.rolling.duty_cycle import DutyCycle, StoppedError
-from cdc.run.verify.rolling.schedule import choose_next, list_tried
+from cdc.run.verify.rolling.schedule import AGAIN_SECONDS, choose_next, list_tried
 from tests.unit.config.test_settings import made
 
 NOW = 1_000_000.0
@@ -59,9 +59,16 @@ def verification(*tables: str, at: float = NOW) -> Verification:
 
 def test_a_new_followers_tables_are_compared_first() -> None:
     known = {"lake": verification("a", "b"), "search": verification("a", at=NOW - 9)}
-    assert list_tried(known, {"lake": ["a", "b"], "search": ["a"]}) == {"a": NOW - 9, "b": NOW}
-    assert list_tried(known, {"lake": ["a", "b"], "search": ["a", "b"]}) == {"a": NOW - 9}
-    assert list_tried({}, {"lake": ["a"]}) == {}
+    assert list_tried(known, {"lake": ["a", "b"], "search": ["a"]}, 60) == {"a": NOW - 9, "b": NOW}
+    assert list_tried(known, {"lake": ["a", "b"], "search": ["a", "b"]}, 60) == {"a": NOW - 9}
+    assert list_tried({}, {"lake": ["a"]}, 60) == {}
+
+
+@pytest.mark.parametrize(("every", "wait"), [(3600.0, AGAIN_SECONDS), (60.0, 60.0)])
+def test_what_could_not_be_compared_is_tried_again_soon(every: float, wait: float) -> None:
+    locked = TableVerdict(tried=to_time(NOW), why="it is locked")
+    known = {"lake": Verification(at=to_time(NOW), verdict="", by_table={"a": locked})}
+    assert choose_next(list_tried(known, {"lake": ["a"]}, every), ["a"], NOW, every) == ("a", wait)
 
 
 def kept(folder: Path) -> Pipeline:
@@ -110,7 +117,7 @@ def test_kept_state_may_be_lost_or_damaged(tmp_path: Path, damage: bytes | None)
     [file] = tmp_path.rglob("lake.json")
     file.unlink() if damage is None else file.write_bytes(damage)
     known = open_reports(pipeline).read_verifications()
-    assert list_tried(known, held) == {}
+    assert list_tried(known, held, 60) == {}
     keep_turn(pipeline, turn("a.b", EQUAL), held)
     assert read(pipeline).tables == 1
 
