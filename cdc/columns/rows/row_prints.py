@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cdc.columns.arrays import Mask
-from cdc.columns.rows.digest import BYTES, hash_document
+from cdc.columns.rows.digest import BYTES, Digest, digest_of, digest_of_hashes, hash_document
 from cdc.columns.rows.documents import documents, key_documents, portions
 from cdc.columns.rows.held import Held
 from cdc.core.table import Table
@@ -25,6 +25,8 @@ Names = npt.NDArray[np.uint64]
 """One line a name: its two words."""
 LONGEST_NAME: Final = 512
 """Bytes of a name; an index takes no longer ids, and has a hash in their place."""
+LOGGED: Final = 500_000
+"""Records of a log that are in memory, 32 bytes each, before older ones of their names are left out."""
 _GONE: Final = bytes(BYTES)
 
 
@@ -65,6 +67,34 @@ def name_rows(keys: pa.Table, table: Table, held: Held | None) -> Sequence[bytes
 def to_bytes(texts: pa.Array) -> list[bytes]:
     found: list[bytes] = texts.cast(pa.binary()).to_pylist()
     return found
+
+
+def digest_stored(parts: Iterable[StoredRows]) -> Digest:
+    """The digest of what a follower stores; of a log, of the newest row of each name."""
+    found, newest, behind = Digest(), np.empty((0, 4), np.uint64), list[Prints]()
+    for rows in parts:
+        if not rows.is_log:
+            found += digest_of(document for document in rows.documents if document is not None)
+            continue
+        behind.append(print_rows(rows))
+        # in doubling steps: memory is that of the names, not of the records
+        if sum(map(len, behind)) > max(len(newest), LOGGED):
+            newest, behind = keep_newest(np.concatenate([newest, *behind])), []
+    last = keep_newest(np.concatenate([newest, *behind]))
+    return found + digest_of_hashes([np.ascontiguousarray(last[:, 2:]).tobytes()])
+
+
+def keep_newest(prints: Prints) -> Prints:
+    """Of each name the last row, if the name has one still."""
+    if not len(prints):
+        return prints
+    # stable: rows of a name stay in their order
+    order = np.lexsort((prints[:, 1], prints[:, 0]))
+    names = prints[order, :2]
+    is_last = np.ones(len(prints), np.bool_)
+    is_last[:-1] = (names[1:] != names[:-1]).any(axis=1)
+    newest = prints[order[is_last]]
+    return newest[newest[:, 2:].any(axis=1)]
 
 
 def select_among(prints: Prints, names: Names) -> Mask:

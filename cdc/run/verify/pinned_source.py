@@ -14,7 +14,8 @@ from cdc.columns.rows import digest as digests
 from cdc.columns.rows.compare import Comparison, Side, compare, hash_side
 from cdc.columns.rows.digest import Digest
 from cdc.columns.rows.held import Held, digest_copy, digest_rows, rows_as_held
-from cdc.columns.rows.row_prints import StoredRows
+from cdc.columns.rows.row_prints import StoredRows, digest_stored
+from cdc.columns.spark_tasks import require_spark
 from cdc.connect.source import connection as source
 from cdc.connect.source import heartbeat, slot
 from cdc.core.errors import CdcError, PreconditionError, TableStoppedError, UnreachableError
@@ -56,9 +57,13 @@ class FollowerReader:
 
 @dataclass(frozen=True, slots=True)
 class PinnedSource:
-    """The source at one LSN, and the transactions committed above it; compares followers with it."""
+    """The source at one LSN, and the transactions committed above it; compares followers with it.
 
-    spark: SparkSession
+    `spark`: None where all is read in this process; then a table that differs is told as moved, and is to be compared
+    key by key.
+    """
+
+    spark: SparkSession | None
     snapshot_source: SnapshotSource
     keeper: SharedSnapshot
     lsn: Lsn
@@ -101,11 +106,13 @@ class PinnedSource:
         # both at once: while one waits for its server, the other works
         with ThreadPoolExecutor(1) as beside:
             reading = beside.submit(self._digest, table, held)
-            theirs = follower.digest(table)
+            theirs = follower.digest(table) if self.spark else digest_stored(follower.stored(table))
             ours = reading.result()
         moved = self._count_moved(follower, position, table)
         if moved or ours == theirs:
             return Verdict(None if moved else Comparison(ours.rows, theirs.rows), moved)
+        if self.spark is None:
+            return Verdict(None)
         comparison = self._compare_rows(follower, table, held)
         moved = self._count_moved(follower, position, table)
         return Verdict(None if moved else comparison, moved)
@@ -131,7 +138,7 @@ class PinnedSource:
             theirs.release()
 
     def _source(self, table: Table) -> SourceRows:
-        return SourceRows.at(self.spark, self.snapshot_source, table, self.keeper.pages[table.name])
+        return SourceRows.at(require_spark(self.spark), self.snapshot_source, table, self.keeper.pages[table.name])
 
     def _digest(self, table: Table, held: Held | None) -> Digest:
         """The source's digest, computed once for all followers that hold the same."""
@@ -145,7 +152,7 @@ class PinnedSource:
     def _compute_digest(self, table: Table, held: Held | None) -> Digest:
         pages = self.keeper.pages[table.name]
         # a Spark job takes a twelfth of a second before its first row; a small table is read in less than that
-        if sum(pages.values()) * PAGE_BYTES <= digests.SMALL_BYTES:
+        if self.spark is None or sum(pages.values()) * PAGE_BYTES <= digests.SMALL_BYTES:
             return digest_rows(read_in_process(self.snapshot_source, table, pages), table, held)
         return digest_copy(self._source(table), table, held)
 
@@ -174,10 +181,13 @@ def pin_source(
     tables: Sequence[TableName],
     log_start: LogStart,
     max_keys: int,
+    *,
+    may_do_without_spark: bool = False,
 ) -> Iterator[PinnedSource]:
     """Hold these tables as they are now, on the snapshot of a temporary slot.
 
     `log_start`: of the lake's position. `max_keys`: most differing keys that a comparison names.
+    `may_do_without_spark`: all is read in this process if it is little enough.
     """
     src = pipeline.settings.source
     # at most 63 bytes, as any name in Postgres: 47, 8, and 8 digits
@@ -196,7 +206,10 @@ def pin_source(
         snapshot_source = SnapshotSource(conninfo, keeper.snapshot, src.mask_key)
         log = held.enter_context(pipeline.open_log())
         since = EndsAbove(log, transaction_topic(pipeline.settings.log.prefix), lsn, log_start)
-        yield PinnedSource(pipeline.spark, snapshot_source, keeper, lsn, since, max_keys, held)
+        size = sum(sum(pages.values()) for pages in keeper.pages.values()) * PAGE_BYTES
+        is_little = may_do_without_spark and size <= digests.IN_PROCESS * digests.SMALL_BYTES
+        spark = None if is_little else pipeline.spark
+        yield PinnedSource(spark, snapshot_source, keeper, lsn, since, max_keys, held)
 
 
 def _give_up_after(seconds: float) -> OnLock:

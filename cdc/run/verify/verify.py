@@ -66,7 +66,7 @@ def compare_all(
 
     `only`: compare these tables, if there are any. The report names at most `max_keys` differing keys per table. A
     table that a follower changed above the LSN in the meantime is compared key by key, without what changes meanwhile.
-    Spark starts after all checks.
+    Spark starts after all checks, and only for views, histories, and tables that are large together.
 
     Raises PreconditionError when a follower does not reach the LSN within `patience` seconds. Without `patience`, as
     soon as it is known that nobody follows it, or that the capture does not run.
@@ -81,7 +81,6 @@ def compare_all(
         if patience is None:
             positions = {name: reader.position for name, reader in open_readers(pipeline, names).items()}
             check_followed(pipeline, positions, source.current_lsn(connection))
-        pipeline.start_spark()
         with trouble_log(pipeline.state):
             report = _compare_at_lsn(
                 pipeline, connection, names, now, Asked(patience, max_keys, only, check, with_views)
@@ -106,12 +105,18 @@ def _compare_at_lsn(
     pipeline: Pipeline, connection: Connection, names: Sequence[str], now: ExaminedTables, asked: Asked
 ) -> Report:
     """Compare tables, histories and views with a snapshot of the source."""
-    followers, patience, max_keys = open_readers(pipeline, names), asked.patience, asked.max_keys
+    patience, max_keys = asked.patience, asked.max_keys
     log_start = require_position(pipeline.lake_follower).log_start
-    with pin_source(pipeline, connection, [table.name for table in now.fit], log_start, max_keys) as pinned:
+    has_histories = pipeline.lake_name in names and bool(pipeline.settings.histories)
+    if asked.with_views or has_histories or any(map(pipeline.settings.holds_views, names)):
+        pipeline.start_spark()
+    compared = [table.name for table in now.fit]
+    with pin_source(pipeline, connection, compared, log_start, max_keys, may_do_without_spark=True) as pinned:
+        # opened behind Spark, if it has started
+        followers = open_readers(pipeline, names)
         report = _compare_followers(pipeline, followers, now, pinned, patience, asked.check)
-        if (lake := pipeline.lake_name) in names and pipeline.settings.histories:
-            report = report.with_further({lake: compare_histories(pipeline, max_keys, asked.only)})
+        if has_histories:
+            report = report.with_further({pipeline.lake_name: compare_histories(pipeline, max_keys, asked.only)})
         held = {name: followers[name] for name in names if pipeline.settings.holds_views(name)}
         if not asked.with_views and not held:
             return report

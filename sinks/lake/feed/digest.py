@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import partial
 from math import inf
-from typing import Final
 
 from pyspark.sql import DataFrame
 
@@ -18,10 +17,6 @@ from cdc.sinks.lake.feed.frames import reads_by_delta
 from cdc.sinks.lake.feed.small_tables import read_small
 from cdc.sinks.lake.layout import Lake
 
-IN_PROCESS: Final = 64
-"""Times SMALL_BYTES: up to there delta-rs reads a table with a third of the processor time that Spark takes, and while
-Spark's tasks read other followers."""
-
 
 def compute_digest(lake: Lake, feed: LakeFeed, table: Table) -> Digest:
     """The digest of a table at the newest cut."""
@@ -32,7 +27,7 @@ def compute_digest(lake: Lake, feed: LakeFeed, table: Table) -> Digest:
 def digest_of_version(lake: Lake, table: Table, version: int, open_frame: Callable[[], DataFrame]) -> Digest:
     """The digest of a table at a version: of a small one by delta-rs, of others by Spark, as the frame."""
     # where Spark has no reader of its own, delta-rs has all to read
-    most = IN_PROCESS * digests.SMALL_BYTES if reads_by_delta(lake) else inf
+    most = digests.IN_PROCESS * digests.SMALL_BYTES if reads_by_delta(lake) else inf
     rows = read_small(lake, table, version, most)
     if rows is not None:
         return digest_of_rows(rows, table)

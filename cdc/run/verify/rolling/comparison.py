@@ -67,18 +67,6 @@ def compare_prints(source: Prints, follower: Prints, moved: Names, *, keyed: boo
     )
 
 
-def keep_newest(prints: Prints) -> Prints:
-    """Of each name the last row, if the name has one still."""
-    if not len(prints):
-        return prints
-    _, (numbers,) = _number_names([prints[:, :2]])
-    last = np.zeros(int(numbers.max()) + 1, np.int64)
-    # of repeated places, the last value stays
-    last[numbers] = np.arange(len(prints))
-    newest = prints[np.sort(last)]
-    return newest[newest[:, 2:].any(axis=1)]
-
-
 def _find_other_rows(source: Prints, follower: Prints, own: Integers, other: Integers, names: int) -> Mask:
     places = np.full((2, names), -1)
     places[0, own], places[1, other] = np.arange(len(source)), np.arange(len(follower))

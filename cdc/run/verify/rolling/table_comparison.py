@@ -37,18 +37,28 @@ def settle_moved(
     readers: Mapping[str, FollowerReader],
     max_keys: int,
 ) -> Report:
-    """Give a verdict to the tables that moved while they were compared, as far as their keys rest for a moment."""
+    """Give a verdict to the tables that moved while they were compared, as far as their keys rest for a moment; and to
+    those whose digests differ, where Spark has not told their keys."""
     found: dict[str, dict[TableName, Verdict]] = {name: {} for name in readers}
     for table in tables:
         moving = {name: readers[name] for name in readers if _is_moved(report, name, table)}
         if not moving:
             continue
-        # one that cannot be compared so stays what it is
-        with contain_errors(f"the comparison of {table.name}", lambda _: None, check_spark):
+        reasons = list[str]()
+        with contain_errors(f"the comparison of {table.name}", reasons.append, check_spark):
             looks = TableLooks(pipeline, connection, table, moving, open_scratch(pipeline.state), DutyCycle())
             for name, verdict in compare_moving(looks, max_keys, settles=True)[1].items():
-                found[name] |= {table.name: verdict} if verdict.stopped is None else {}
+                found[name] |= {table.name: verdict}
+        for name in moving if reasons else ():
+            found[name][table.name] = _explain(report, name, table, reasons[0])
     return report.with_further(found)
+
+
+def _explain(report: Report, name: str, table: Table, reason: str) -> Verdict:
+    """The verdict on a table that moved, or differed, and could not be compared by its keys."""
+    verdict = report.followers[name][table.name]
+    error = PreconditionError(f"{table.name} cannot be compared: {reason}", "verify again, or see `cdc status`")
+    return verdict if verdict.moved else Verdict(None, stopped=error)
 
 
 def _is_moved(report: Report, name: str, table: Table) -> bool:

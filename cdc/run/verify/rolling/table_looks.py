@@ -19,7 +19,7 @@ from psycopg import Connection
 
 from cdc.columns.rows.compare import DIFFERING, KeyDifference
 from cdc.columns.rows.held import Held
-from cdc.columns.rows.row_prints import Names, StoredRows, print_rows, select_among, store
+from cdc.columns.rows.row_prints import Names, StoredRows, keep_newest, print_rows, select_among, store
 from cdc.connect.source import connection as source
 from cdc.connect.source import heartbeat
 from cdc.core.errors import CdcError
@@ -29,7 +29,7 @@ from cdc.run.pipeline import Pipeline
 from cdc.run.spark.errors import translate_errors
 from cdc.run.verify.catch_up import wait_for_lsn
 from cdc.run.verify.pinned_source import FollowerReader
-from cdc.run.verify.rolling.comparison import NameDifferences, compare_prints, keep_newest
+from cdc.run.verify.rolling.comparison import NameDifferences, compare_prints
 from cdc.run.verify.rolling.duty_cycle import DutyCycle
 from cdc.run.verify.rolling.moved_rows import MovedRows
 from cdc.run.verify.rolling.print_files import PrintFiles, split_names

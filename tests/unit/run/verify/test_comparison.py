@@ -2,6 +2,8 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -10,12 +12,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdc.columns.rows.compare import DIFFERING, EXTRA, MISSING, TWICE
-from cdc.columns.rows.row_prints import LONGEST_NAME, Names, StoredRows, print_names, print_rows, select_among
+from cdc.columns.rows.digest import digest_of
+from cdc.columns.rows.row_prints import (
+    LONGEST_NAME,
+    Names,
+    StoredRows,
+    digest_stored,
+    keep_newest,
+    print_names,
+    print_rows,
+    select_among,
+)
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Lsn
 from cdc.core.table import TableName
 from cdc.run.verify.report import DIFFERENT, EQUAL, MOVED, STOPPED, Report
-from cdc.run.verify.rolling.comparison import NameDifferences, compare_prints, keep_newest
+from cdc.run.verify.rolling.comparison import NameDifferences, compare_prints
 from cdc.run.verify.rolling.print_files import BUCKETS, PrintFiles, bucket_of, split_names
 from cdc.run.verify.rolling.table_looks import Look
 from cdc.run.verify.rolling.table_turn import MOST_LOOKS, take_turn
@@ -74,6 +86,12 @@ def test_of_a_log_the_newest_rows_count(records: list[tuple[int, int | None]]) -
     found = compare_prints(print_rows(stored([*newest.items()])), keep_newest(print_rows(stored(records))), named())
     assert not found.kinds
     assert found.follower_rows == len(newest)
+    logged = replace(stored(records), is_log=True)
+    with patch("cdc.columns.rows.row_prints.LOGGED", 3):
+        parts = [replace(stored([record]), is_log=True) for record in records]
+        assert digest_stored(parts) == digest_stored([logged])
+    assert digest_stored([logged]) == digest_of(str(value).encode() for value in newest.values())
+    assert digest_stored([stored([*newest.items()]), stored([])]) == digest_stored([logged])
 
 
 @settings(max_examples=20)
