@@ -29,7 +29,7 @@ from tests.support.workload import ITEMS, ORDERS, SCHEMA
 
 TURNS = 4
 BUSY = (
-    "UPDATE orders SET total = total + 1 WHERE id > 100 AND id %% 50 = %(n)s %% 50",
+    "UPDATE orders SET total = total + 1 WHERE id > 100 AND id %% 400 = %(n)s %% 400",
     "INSERT INTO orders (id, customer) VALUES (1000000 + %(n)s, 'new')",
     "DELETE FROM orders WHERE id = 1000000 + %(n)s - 20",
     "UPDATE orders SET id = id + 2000000 WHERE id = 1000000 + %(n)s - 10",
@@ -41,13 +41,14 @@ SPOILT = {"lake": {7}, "search": {7, 8}, "latest": {7, 9}}
 
 @contextmanager
 def writing(pipeline: Pipeline) -> Iterator[None]:
-    """Somebody writes transactions one after the other, of all rows but the first hundred."""
+    """Somebody writes some transactions a second, of all rows but the first hundred."""
     ended = threading.Event()
 
     def write() -> None:
         with psycopg.connect(pipeline.connection.info.dsn, password=pipeline.connection.info.password) as own:
             number = 0
-            while not ended.is_set():
+            # as fast as the slowest machine of tests follows
+            while not ended.wait(0.02):
                 number += 1
                 for statement in BUSY:
                     own.execute(statement.encode(), {"n": number})
@@ -55,9 +56,11 @@ def writing(pipeline: Pipeline) -> Iterator[None]:
 
     thread = threading.Thread(target=write)
     thread.start()
-    yield
-    ended.set()
-    thread.join()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 @contextmanager
@@ -67,9 +70,11 @@ def rolling(pipeline: Pipeline) -> Iterator[list[str]]:
     every_table = open_rolling(pipeline.opened(), [*pipeline.settings.followers], said.append, stopping, 0.01)
     thread = threading.Thread(target=every_table.run)
     thread.start()
-    yield said
-    stopping.set()
-    thread.join()
+    try:
+        yield said
+    finally:
+        stopping.set()
+        thread.join()
 
 
 def results(pipeline: Pipeline) -> dict[str, Verification]:

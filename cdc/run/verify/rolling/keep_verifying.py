@@ -39,6 +39,8 @@ VERIFYING: Final = ".verifying"
 """The lease of whoever verifies for ever; no follower can have this name."""
 LOOK_SECONDS: Final = 60.0
 """The longest wait until it looks again whether there is something to compare, and after an error."""
+REACH_SECONDS: Final = 600.0
+"""How long to wait for a follower that is behind: longer than somebody would who waits for the result."""
 Say = Callable[[str], None]
 
 
@@ -109,7 +111,7 @@ class Rolling:
             found = {n: verdict for n, stop in stopped.items() for verdict in stop_all([n], stop).values()}
             if not going:
                 return None, found
-            looks = TableLooks(own, connection, table, going, open_scratch(own.state), self.pace)
+            looks = TableLooks(own, connection, table, going, open_scratch(own.state), self.pace, REACH_SECONDS)
             lsn, compared = compare_moving(looks)
             return lsn, {**found, **compared}
 

@@ -27,7 +27,7 @@ from cdc.core.position import Lsn, format_lsn
 from cdc.core.table import Table
 from cdc.run.pipeline import Pipeline
 from cdc.run.spark.errors import translate_errors
-from cdc.run.verify.catch_up import wait_for_lsn
+from cdc.run.verify.catch_up import PATIENCE_SECONDS, wait_for_lsn
 from cdc.run.verify.pinned_source import FollowerReader
 from cdc.run.verify.rolling.comparison import NameDifferences, compare_prints
 from cdc.run.verify.rolling.duty_cycle import DutyCycle
@@ -35,8 +35,6 @@ from cdc.run.verify.rolling.moved_rows import MovedRows
 from cdc.run.verify.rolling.print_files import PrintFiles, split_names
 from cdc.run.verify.rolling.source_pages import await_shown, read_pages
 
-REACH_SECONDS: Final = 120.0
-"""How long to wait for a follower to have what the source was read with."""
 MOST_TEXTS: Final = 10_000
 """Rows of one side of which a second look keeps the texts, to name what differs."""
 Texts = dict[bytes, tuple[bytes, bytes | None]]
@@ -91,7 +89,8 @@ class Look:
 class TableLooks:
     """Looks at one table in the source, by `connection`, and in followers, by their readers, as fast as `pace` lets it.
 
-    `scratch`: where it keeps prints, 32 bytes a row and side.
+    `scratch`: where it keeps prints, 32 bytes a row and side. `patience`: seconds in which a follower has to have what
+    the source was read with.
     """
 
     pipeline: Pipeline
@@ -100,6 +99,7 @@ class TableLooks:
     readers: Mapping[str, FollowerReader]
     scratch: Path
     pace: DutyCycle
+    patience: float = PATIENCE_SECONDS
 
     def look(self, only: Names | None) -> tuple[Lsn, Mapping[str, Look]]:
         """Look at all rows, or at those with `only` these names, which are then no longer those of open transactions.
@@ -160,7 +160,7 @@ class TableLooks:
 
     def _read_follower(self, folder: Path, name: str, lsn: Lsn, only: Names | None) -> PrintedSide:
         reader = self.readers[name]
-        wait_for_lsn(self.pipeline, name, reader.position, lsn, REACH_SECONDS, self.pace.check)
+        wait_for_lsn(self.pipeline, name, reader.position, lsn, self.patience, self.pace.check)
         side = PrintedSide(PrintFiles(folder / f"follower {name}"))
         self.pace.begin()
         with translate_errors(f"the comparison of {self.table.name} in {name}"):
