@@ -4,6 +4,8 @@ They take 32 bytes a row, whatever the row's size, and are made of what is read,
 """
 
 import hashlib
+import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -42,9 +44,26 @@ class StoredRows:
     is_log: bool = False
 
 
-def print_rows(rows: StoredRows) -> Prints:
-    pairs = zip(map(_hash_name, rows.names), map(_hash_or_gone, rows.documents), strict=True)
+def print_rows(rows: StoredRows, nulls: re.Pattern[bytes] | None = None) -> Prints:
+    """The prints of rows; of their documents without what matches `nulls`: what `find_nulls` has made."""
+    documents = rows.documents
+    if nulls is not None:
+        documents = [_drop(document, nulls) for document in documents]
+    pairs = zip(map(_hash_name, rows.names), map(_hash_or_gone, documents), strict=True)
     return np.frombuffer(b"".join(chain.from_iterable(pairs)), "<u8").reshape(-1, 4)
+
+
+def find_nulls(columns: Iterable[str]) -> re.Pattern[bytes]:
+    """Matches the nulls of these columns in a document: one that is older than a column lacks what others have as null.
+
+    No text within a document matches: its quotes have a backslash before them.
+    """
+    names = "|".join(re.escape(json.dumps(name, ensure_ascii=False)) for name in columns)
+    return re.compile(f",(?:{names}):null".encode())
+
+
+def _drop(document: bytes | None, nulls: re.Pattern[bytes]) -> bytes | None:
+    return nulls.sub(b"", document) if document is not None and b":null" in document else document
 
 
 def print_names(names: Iterable[bytes]) -> Names:

@@ -5,21 +5,18 @@ there. A first look may still meet what the log has and the source does not show
 at once more, behind such transactions: only what differs then is a fault.
 """
 
-import json
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from itertools import islice
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from psycopg import Connection
 
-from cdc.columns.rows.compare import DIFFERING, KeyDifference
 from cdc.columns.rows.held import Held
-from cdc.columns.rows.row_prints import Names, StoredRows, keep_newest, print_rows, select_among, store
+from cdc.columns.rows.row_prints import Names, find_nulls, keep_newest, store
 from cdc.connect.source import connection as source
 from cdc.connect.source import heartbeat
 from cdc.core.errors import CdcError
@@ -31,58 +28,13 @@ from cdc.run.verify.catch_up import PATIENCE_SECONDS, wait_for_lsn
 from cdc.run.verify.pinned_source import FollowerReader
 from cdc.run.verify.rolling.comparison import NameDifferences, compare_prints
 from cdc.run.verify.rolling.duty_cycle import DutyCycle
+from cdc.run.verify.rolling.look import Look, PrintedSide
 from cdc.run.verify.rolling.moved_rows import MovedRows
 from cdc.run.verify.rolling.print_files import PrintFiles, split_names
 from cdc.run.verify.rolling.source_pages import await_shown, read_pages
 
-MOST_TEXTS: Final = 10_000
-"""Rows of one side of which a second look keeps the texts, to name what differs."""
-Texts = dict[bytes, tuple[bytes, bytes | None]]
-"""By the print of a name: the name itself and its document."""
 Forms = Mapping[str, Held | None]
 """What followers hold of a table, each form once."""
-
-
-@dataclass(frozen=True, slots=True)
-class PrintedSide:
-    """What was read of one side: prints, and of few rows their texts."""
-
-    files: PrintFiles
-    texts: Texts = field(default_factory=dict)
-
-    def take(self, rows: StoredRows, only: Names | None) -> None:
-        prints = print_rows(rows)
-        if only is not None:
-            places = select_among(prints, only).nonzero()[0]
-            prints = prints[places]
-            for place, row in zip(places.tolist(), prints, strict=True):
-                name = row[:2].tobytes()
-                if len(self.texts) < MOST_TEXTS or name in self.texts:
-                    self.texts[name] = rows.names[place], rows.documents[place]
-        self.files.is_log |= rows.is_log
-        self.files.add(prints)
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What one look has found of a follower, with the texts of both sides; or the `error` that it met there."""
-
-    found: NameDifferences = field(default_factory=NameDifferences)
-    source: Texts = field(default_factory=dict)
-    follower: Texts = field(default_factory=dict)
-    error: CdcError | None = None
-
-    def describe(self, most: int) -> tuple[KeyDifference, ...]:
-        """At most so many names that differ, as keys: of those whose texts were kept."""
-        every = ((kind, name.tobytes()) for kind, names in self.found.kinds.items() for name in names)
-        known = ((kind, name) for kind, name in every if name in self.source or name in self.follower)
-        return tuple(self._describe(kind, name) for kind, name in islice(known, max(most, 0)))
-
-    def _describe(self, kind: str, name: bytes) -> KeyDifference:
-        ours, theirs = self.source.get(name), self.follower.get(name)
-        text = (ours or theirs or (b"", None))[0]
-        columns = _find_columns(ours, theirs) if kind == DIFFERING else ()
-        return KeyDifference(_parse_name(text), kind, columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +71,7 @@ class TableLooks:
             lsn = self._mark_end()
             looks = dict[str, Look]()
             for name, form in held.items():
+                columns = (form.table if form else self.table).column_names
                 try:
                     theirs = self._read_follower(folder, name, lsn, only)
                 except CdcError as error:
@@ -127,7 +80,8 @@ class TableLooks:
                     continue
                 moved.extend()
                 own = ours[form.name if form else ""]
-                looks[name] = Look(self._compare(own, theirs, moved.names(form)), own.texts, theirs.texts)
+                found = Look(self._compare(own, theirs, moved.names(form)), own.texts, theirs.texts, columns)
+                looks[name] = found if only is None else found.check_texts()
         return lsn, looks
 
     def _compare(self, ours: PrintedSide, theirs: PrintedSide, moved: Names) -> NameDifferences:
@@ -143,7 +97,10 @@ class TableLooks:
     def _read_source(
         self, folder: Path, forms: Mapping[str, Held | None], only: Names | None
     ) -> Mapping[str, PrintedSide]:
-        sides = {name: PrintedSide(PrintFiles(folder / f"source {number}")) for number, name in enumerate(forms)}
+        sides = {
+            name: PrintedSide(PrintFiles(folder / f"source {number}"), self._find_nulls(form))
+            for number, (name, form) in enumerate(forms.items())
+        }
         self.pace.begin()
         for rows in read_pages(self.pipeline, self.table, self.pace):
             for name, form in forms.items():
@@ -161,13 +118,16 @@ class TableLooks:
     def _read_follower(self, folder: Path, name: str, lsn: Lsn, only: Names | None) -> PrintedSide:
         reader = self.readers[name]
         wait_for_lsn(self.pipeline, name, reader.position, lsn, self.patience, self.pace.check)
-        side = PrintedSide(PrintFiles(folder / f"follower {name}"))
+        side = PrintedSide(PrintFiles(folder / f"follower {name}"), self._find_nulls(reader.held(self.table)))
         self.pace.begin()
         with translate_errors(f"the comparison of {self.table.name} in {name}"):
             for rows in reader.stored(self.table):
                 side.take(rows, only)
                 self.pace.rest()
         return side
+
+    def _find_nulls(self, form: Held | None) -> re.Pattern[bytes]:
+        return find_nulls((form.table if form else self.table).column_names)
 
     @contextmanager
     def _open_folder(self) -> Iterator[Path]:
@@ -176,24 +136,3 @@ class TableLooks:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _find_columns(
-    ours: tuple[bytes, bytes | None] | None, theirs: tuple[bytes, bytes | None] | None
-) -> tuple[str, ...]:
-    try:
-        left, right = (json.loads(each[1]) for each in (ours, theirs) if each is not None and each[1] is not None)
-    except ValueError:
-        return ()
-    return tuple(name for name in {**left, **right} if left.get(name) != right.get(name))
-
-
-def _parse_name(text: bytes) -> dict[str, str | None]:
-    """The columns of a key, or the id of a document that has another form."""
-    try:
-        key = json.loads(text)
-    except ValueError:
-        key = text.decode(errors="replace")
-    if not isinstance(key, dict):
-        return {"_id": str(key)}
-    return {name: None if value is None else str(value) for name, value in key.items()}

@@ -12,7 +12,7 @@ from cdc.core.errors import CdcError, PreconditionError
 from cdc.core.position import Lsn
 from cdc.run.verify.report import Verdict
 from cdc.run.verify.rolling.comparison import NameDifferences, concat_names
-from cdc.run.verify.rolling.table_looks import Look
+from cdc.run.verify.rolling.look import Look
 
 LookAt = Callable[[Names | None], tuple[Lsn, Mapping[str, Look]]]
 """Looks at all rows, or at those of these names."""

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
@@ -18,6 +19,7 @@ from cdc.columns.rows.row_prints import (
     Names,
     StoredRows,
     digest_stored,
+    find_nulls,
     keep_newest,
     print_names,
     print_rows,
@@ -28,8 +30,8 @@ from cdc.core.position import Lsn
 from cdc.core.table import TableName
 from cdc.run.verify.report import DIFFERENT, EQUAL, MOVED, STOPPED, Report
 from cdc.run.verify.rolling.comparison import NameDifferences, compare_prints
+from cdc.run.verify.rolling.look import MOST_TEXTS, Look, PrintedSide, Texts
 from cdc.run.verify.rolling.print_files import BUCKETS, PrintFiles, bucket_of, split_names
-from cdc.run.verify.rolling.table_looks import Look
 from cdc.run.verify.rolling.table_turn import MOST_LOOKS, take_turn
 from cdc.sinks.opensearch.bulk import shorten
 
@@ -191,3 +193,53 @@ def test_prints_of_nothing_are_nothing() -> None:
     assert not compare_prints(empty, keep_newest(empty), named()).kinds
     assert empty.shape == (0, 4)
     assert np.asarray(named()).shape == (0, 2)
+
+
+def texts_of(side: Mapping[int, str]) -> Texts:
+    return {named(key).tobytes(): (f'{{"id":{key}}}'.encode(), text.encode()) for key, text in side.items()}
+
+
+def seen_texts(source: Mapping[int, str], follower: Mapping[int, str]) -> Look:
+    """A later look at all of these documents, of which each differs."""
+    found = NameDifferences(9, 9, {DIFFERING: named(*source)})
+    return Look(found, texts_of(source), texts_of(follower), ("id", "a", "b"))
+
+
+def test_a_document_from_before_a_change_of_the_table_is_none_that_differs() -> None:
+    """It lacks a new column, which is null in the others, or has one that is gone."""
+    source = {1: '{"id":1,"a":"x","b":null}', 2: '{"id":2,"a":"x","b":null}', 3: '{"id":3,"a":"x","b":1}', 4: "{}"}
+    follower = {1: '{"id":1,"a":"x"}', 2: '{"id":2,"a":"x","gone":7}', 3: '{"id":3,"a":"y"}', 4: "no document"}
+    look = seen_texts(source, follower).check_texts()
+    assert to_keys(look.found) == {DIFFERING: {3, 4}}
+    assert [(each.key, each.columns) for each in look.describe(9)] == [
+        ({"id": "3"}, ("a", "b")),
+        ({"id": "4"}, ("id", "a", "b")),
+    ]
+    assert len(look.describe(1)) == 1
+    # what nobody has kept the texts of is not decided
+    left = seen_texts({1: source[1]} | {5: "{}"}, {1: follower[1]}).check_texts()
+    assert (to_keys(left.found), len(left.found.moved)) == ({}, 1)
+
+
+def test_nulls_of_columns_are_left_out_and_nothing_in_a_text() -> None:
+    nulls = find_nulls(["a", 'b"', "c"])
+    rows = [
+        b'{"id":1,"a":null,"c":2}',
+        b'{"id":1,"c":2}',
+        b'{"id":1,"c":2,"b\\"":null}',
+        b'{"id":1,"t":",\\"a\\":null"}',
+    ]
+    prints = print_rows(StoredRows([b"1"] * 4, rows), nulls)
+    assert (prints[:3] == prints[0]).all()
+    assert (prints[3] == print_rows(StoredRows([b"1"], [rows[3]]))[0]).all()
+
+
+def test_texts_are_kept_of_few_rows_and_of_a_log_the_last(tmp_path: Path) -> None:
+    side = PrintedSide(PrintFiles(tmp_path / "side"), find_nulls([]))
+    side.take(stored([(1, 1), (2, 2)]), None)
+    assert not side.texts
+    side.take(stored([(1, 1), (2, 2), (1, 3)]), named(1))
+    assert side.texts == {named(1).tobytes(): (b"1", b"3")}
+    many = range(MOST_TEXTS + 9)
+    side.take(stored([(key, key) for key in many]), named(*many))
+    assert len(side.texts) == MOST_TEXTS
