@@ -125,6 +125,13 @@ def test_busy_tables_are_verified_for_ever(
     bootstrap(pipeline, spark)
     with monkeypatch.context() as patched:
         check_open_transactions_are_waited_for(pipeline, patched)
+    check_no_false_difference(pipeline, spark)
+    catch_up(pipeline, spark)
+    spoil(pipeline, spark)
+    check_each_spoilt_row_is_found(pipeline, spark)
+
+
+def check_no_false_difference(pipeline: Pipeline, spark: SparkSession) -> None:
     with following(pipeline, spark), writing(pipeline):
         with rolling(pipeline) as said:
             until(lambda: sum("public.orders:" in line for line in said) >= TURNS, "turns have passed", LIMIT_SECONDS)
@@ -139,8 +146,9 @@ def test_busy_tables_are_verified_for_ever(
         report = verify(pipeline, spark)
         assert not report.has_differences, report.as_json()
         assert all(verdict.comparison for tables in report.followers.values() for verdict in tables.values())
-    catch_up(pipeline, spark)
-    spoil(pipeline, spark)
+
+
+def check_each_spoilt_row_is_found(pipeline: Pipeline, spark: SparkSession) -> None:
     with following(pipeline, spark), writing(pipeline):
         pipeline.run("UPDATE orders SET ok = NOT ok WHERE id = 10")
         with rolling(pipeline):
