@@ -260,19 +260,10 @@ class SearchFollower:
             if not self._has_shape(note):
                 told = f"index {index} is not yet as `indexes` describes it"
                 raise PreconditionError(told, "run `cdc follow`: it fills another one beside it")
-            return self._to_source(client, index)
+            return read.find_source(client, self._cluster, index)
 
     def _digest_index(self, client: OpenSearch, index: str) -> Digest:
-        return read.digest(require_spark(self._spark), self._to_source(client, index))
-
-    def _to_source(self, client: OpenSearch, index: str) -> read.IndexSource:
-        settings = client.indices.get_settings(index=index)
-        count = client.count(index=index)["count"]
-        # the answer is under the index's own name, not under the alias
-        own = next(iter(settings.values()))["settings"]["index"]
-        most = int(own.get("max_result_window", read.MOST_PAGE))
-        stored = client.indices.stats(index=index, metric="store")["_all"]["primaries"]["store"]["size_in_bytes"]
-        return read.IndexSource(self._cluster, index, int(own["number_of_shards"]), count, int(stored), most)
+        return read.digest(require_spark(self._spark), read.find_source(client, self._cluster, index))
 
     def _there(self, client: OpenSearch) -> Mapping[TableName, TableIndex]:
         if self._known.indexes is None:

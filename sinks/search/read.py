@@ -49,6 +49,17 @@ class IndexSource:
         return min(max(PAGE_BYTES * max(self.count, 1) // max(self.size, 1), LEAST_PAGE), self.most_page)
 
 
+def find_source(client: OpenSearch, cluster: Cluster, index: str) -> IndexSource:
+    """An index as it is now, by its name or an alias."""
+    settings = client.indices.get_settings(index=index)
+    count = client.count(index=index)["count"]
+    # the answer is under the index's own name, not under the alias
+    own = next(iter(settings.values()))["settings"]["index"]
+    most = int(own.get("max_result_window", MOST_PAGE))
+    stored = client.indices.stats(index=index, metric="store")["_all"]["primaries"]["store"]["size_in_bytes"]
+    return IndexSource(cluster, index, int(own["number_of_shards"]), count, int(stored), most)
+
+
 def documents(spark: SparkSession, source: IndexSource) -> DataFrame:
     """Read every visible document, as JSON text in a column VALUE."""
     return _run_on_slices(spark, source, _texts, f"{KafkaColumn.VALUE.value} string")
