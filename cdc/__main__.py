@@ -20,6 +20,7 @@ from cdc.cli import (
     status,
     top,
     types,
+    verify,
     views,
     wait,
 )
@@ -33,6 +34,7 @@ VERBS: tuple[app.Register, ...] = (
     configuration.register,
     parts.register,
     pipeline.register,
+    verify.register,
     recapture.register,
     doctor.register,
     status.register,

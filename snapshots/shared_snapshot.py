@@ -75,12 +75,14 @@ def files(connection: Connection, tables: Sequence[TableName]) -> dict[TableName
 @contextmanager
 def hold_snapshot(
     connection: Connection,
-    snapshot: str,
+    snapshot: str | None,
     tables: Sequence[TableName],
     before: Mapping[TableName, Files],
     on_lock: OnLock,
 ) -> Iterator[SharedSnapshot]:
     """Import `snapshot` in `connection` (not in autocommit), lock the tables, and export it again for readers.
+
+    Without a `snapshot`, one of now is taken.
 
     `on_lock` is called whenever a table could not be locked for LOOK_SECONDS; it waits on unless that raises. Raises
     TableRewrittenError when a table's files are no longer those of `before`.
@@ -88,7 +90,8 @@ def hold_snapshot(
     with connection.transaction():
         # both before any query, which would give the transaction a snapshot of its own
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot)))
+        if snapshot is not None:
+            connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot)))
         connection.execute(f"SET LOCAL lock_timeout = '{LOOK_SECONDS}s'")
         for table in tables:
             _lock(connection, [table, *before[table]], on_lock)

@@ -1,7 +1,7 @@
-"""`cdc bootstrap`, `cdc follow`, `cdc submit`, `cdc verify`."""
+"""`cdc bootstrap`, `cdc follow`, `cdc submit`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -10,18 +10,13 @@ from cdc.cli.completion import complete_tables
 from cdc.cli.everyday.table_options import parse_tables
 from cdc.cli.invocation import Invocation
 from cdc.cli.log_lines import LogFormat, begin_log
-from cdc.cli.options import Json, OnlyFollowers, OnlyTables
+from cdc.cli.options import Json, OnlyFollowers
 from cdc.cli.progress import open_progress
-
-if TYPE_CHECKING:
-    from cdc.run.verify.chains import ChainVerdict
-    from cdc.run.verify.report import Report
 
 
 def register(app: typer.Typer) -> None:
     app.command("bootstrap")(bootstrap)
     app.command("follow")(follow)
-    app.command("verify")(verify)
     app.command("submit")(submit)
 
 
@@ -138,87 +133,3 @@ def submit(
         return
     # the job's exit code is ours, so a script sees no difference to `cdc follow`
     raise typer.Exit(run(state, job))
-
-
-def verify(  # noqa: PLR0913, PLR0917 - each is an option of the verb
-    context: typer.Context,
-    follower: OnlyFollowers = None,
-    table: OnlyTables = None,
-    wait: Annotated[
-        float | None,
-        typer.Option(help="Seconds to wait for followers to reach the source; else 120, if they are followed here."),
-    ] = None,
-    keys: Annotated[int, typer.Option(help="At most so many differing keys are named, a table.")] = 20,
-    chain: Annotated[bool, typer.Option("--chain", help="Check the chains of histories, and nothing else.")] = False,
-    json: Json = False,
-) -> None:
-    """Compare source and followers row by row, at one LSN.
-
-    Waits for a follower that is behind, while somebody follows it. Exit code 5 when rows differ, or a chain is broken.
-    """
-    invocation = Invocation.read(context)
-    if chain:
-        _verify_chains(invocation, json=json)
-        return
-    from cdc.run.pipeline import select_followers
-    from cdc.run.spark.errors import translate_errors
-    from cdc.run.verify.verify import verify as run
-
-    names = select_followers(invocation.settings, follower or [])
-    tables = parse_tables(invocation, "--table", table or ())
-    with translate_errors("the comparison"), invocation.open_pipeline("verify") as pipeline:
-        report = run(pipeline, names, wait, keys, tables)
-    if json:
-        output.as_json(report.as_json())
-    else:
-        show_report(report)
-    report.check_equal()
-
-
-def _verify_chains(invocation: Invocation, *, json: bool) -> None:
-    from cdc.core.errors import ConfigurationError, DivergenceError, PreconditionError
-    from cdc.run.verify.chains import check_chains
-
-    if not invocation.settings.histories:
-        raise ConfigurationError("no history is kept", "name tables in `history:` of cdc.yaml")
-    with invocation.open_pipeline("verify") as pipeline:
-        verdicts = check_chains(pipeline)
-    if json:
-        output.as_json([verdict.as_json() for verdict in verdicts])
-    else:
-        states = [_describe_chain(each) for each in verdicts]
-        rows = [(str(v.history), v.batches, state, v.end) for v, state in zip(verdicts, states, strict=True)]
-        output.table(("history", "batches", "chain", "its end"), rows)
-    failed = sorted((each for each in verdicts if not each.is_whole), key=lambda each: not each.has_begun)
-    for further in failed[1:]:
-        output.warn(str(further))
-    if failed and not failed[0].has_begun:
-        raise PreconditionError(str(failed[0]), "run `cdc bootstrap`, then `cdc follow`; see `cdc status`")
-    if failed:
-        remedy = "compare that batch (`_batch`) with a backup"
-        raise DivergenceError(str(failed[0]), "put it back as it was" if failed[0].unreadable else remedy)
-
-
-def _describe_chain(verdict: "ChainVerdict") -> str:
-    if verdict.unreadable:
-        return "cannot be read"
-    whole = f"whole but for {verdict.erased} erased rows" if verdict.erased else "whole"
-    return whole if verdict.broken is None else f"broken at {verdict.broken}"
-
-
-def show_report(report: "Report") -> None:
-    """Print one line per table, then the keys that differ."""
-    counts = ("source_rows", "follower_rows", "missing", "extra", "differing", "twice")
-    rows = []
-    for name, tables in report.followers.items():
-        for table, verdict in tables.items():
-            fields = verdict.as_json()
-            rows.append((name, table, fields["verdict"], *(fields.get(count) for count in counts)))
-    output.table(("follower", "table", "verdict", "source", "follower", "missing", "extra", "differing", "twice"), rows)
-    # on stderr: the table above is the result
-    for reason in (*report.stopped.values(), *report.incomparable.values(), *report.follower_stops):
-        output.warn(str(reason))
-    for name, tables in report.followers.items():
-        for table, verdict in tables.items():
-            for key in verdict.comparison.keys if verdict.comparison else ():
-                output.data(f"{name} {table} {key.kind} {key.key} {' '.join(key.columns)}".rstrip())

@@ -11,7 +11,7 @@ from cdc.cli.options import Json
 
 if TYPE_CHECKING:
     from cdc.run.status.document import Document, StatusProblem
-    from cdc.run.status.things import FollowerStatus, Part, TableStatus, View, Writes
+    from cdc.run.status.things import FollowerStatus, Part, TableStatus, Verification, View, Writes
 
 NOT_COUNTED = "not counted"
 NO_NUMBERS: Final = (None, None, None)
@@ -99,6 +99,10 @@ def _print(document: "Document") -> None:
     output.data("")
     columns = ("follower", "at", "is", "changes", "bytes", "seconds")
     output.table(columns, [to_follower_row(*item) for item in document.followers.items()])
+    if document.verifications:
+        output.data("")
+        head = ("verified", "verdict", "tables", "rows", "differing keys", "moved keys", "oldest")
+        output.table(head, [_to_verified_row(*item, document) for item in document.verifications.items()])
     for note in document.notes:
         output.say(f"note: {note}")
     for problem in document.problems.values():
@@ -161,6 +165,15 @@ def describe_table(table: "TableStatus") -> str:
 
 def _to_view_row(name: str, view: "View") -> tuple[object, ...]:
     return name, view.rows, view.lsn, view.word
+
+
+def _to_verified_row(name: str, found: "Verification", document: "Document") -> tuple[object, ...]:
+    """What is known of a follower's comparison with the source; its age is that of the table that waits longest."""
+    from cdc.run.health.result import format_duration
+
+    oldest = found.oldest_at or (None if found.by_table else found.at)
+    age = f"{format_duration((document.at - oldest).total_seconds())} ago" if oldest else output.Instead("not all yet")
+    return name, found.verdict, f"{found.tables} of {found.of}", found.rows, found.keys, found.moved, age
 
 
 def _to_cell(table: "TableStatus", name: str, follower: "FollowerStatus") -> object:

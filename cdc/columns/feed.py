@@ -1,6 +1,6 @@
 """The change feed of the lake: whole rows by key, from the files that the lake's commits have changed."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from cdc.columns.rows.digest import Digest
 from cdc.columns.rows.held import Held
 from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys, key_bits
+from cdc.columns.rows.row_prints import StoredRows
 from cdc.columns.table_copy import TableCopy
 from cdc.core.errors import PreconditionError, TableStoppedError
 from cdc.core.follower import Follower
@@ -53,6 +54,9 @@ class Readable(Protocol):
 
     def digest(self, table: Table) -> Digest:
         """The digest of the same rows, computed where they are read."""
+
+    def stored(self, table: Table) -> Iterator[StoredRows]:
+        """The same rows, read in this process, in parts: each with its name, as `Held.identify` makes it."""
 
     def held(self, table: Table) -> Held | None:
         """What it holds of the table, and as which `rows` and `digest` see it; None if that is the table itself."""

@@ -16,6 +16,7 @@ from cdc.config.metrics_settings import MetricsSettings
 from cdc.config.spark_settings import SparkSettings
 from cdc.config.table_findings import entry, find_wrong_policies, find_wrong_tables
 from cdc.config.topic_findings import find_taken_topics
+from cdc.config.verify_settings import VerifySettings
 from cdc.connect.settings import CaptureSettings, SourceSettings, is_host_supported
 from cdc.connect.source_login import find_unreadable_key
 from cdc.core.selection import Selection, is_pattern
@@ -74,6 +75,7 @@ class PipelineSettings(Settings):
     follow: FollowSettings = FollowSettings()
     metrics: MetricsSettings = MetricsSettings()
     erase: EraseSettings = EraseSettings()
+    verify: VerifySettings = VerifySettings()
     catalog: CatalogSettings | None = None
     """Where tables and views of the lake are registered, with the comments of Postgres; left out, nowhere."""
 

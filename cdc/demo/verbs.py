@@ -34,7 +34,7 @@ def demo(
     # Typer calls this for `cdc demo race`, too, before its own function
     if context.invoked_subcommand is not None:
         return
-    from cdc.cli.pipeline import show_report
+    from cdc.cli.verify import show_report
     from cdc.core.errors import DivergenceError
     from cdc.demo.flights.pointers import list_pointers
     from cdc.demo.flights.run import run_demo

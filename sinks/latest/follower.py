@@ -1,6 +1,6 @@
 """The latest log: one compacted topic a table, behind the lake."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from confluent_kafka import KafkaException
 from pyspark.sql import DataFrame, SparkSession
@@ -10,6 +10,7 @@ from cdc.columns.feed import FeedBatch, FeedRows
 from cdc.columns.names import KafkaColumn
 from cdc.columns.rows.digest import Digest
 from cdc.columns.rows.documents import describe_key, documents, documents_of, key_documents, portions, rows_of
+from cdc.columns.rows.row_prints import StoredRows
 from cdc.columns.spark_tasks import require_spark
 from cdc.columns.table_copy import TableCopy
 from cdc.core.errors import HistoryLostError, PreconditionError, TableStoppedError, UnreachableError
@@ -239,6 +240,9 @@ class LatestFollower:
 
     def digest(self, table: Table) -> Digest:
         return read.digest(require_spark(self._spark), self._log, self._own_topic(table))
+
+    def stored(self, table: Table) -> Iterator[StoredRows]:
+        return read.read_stored(self._log, self._own_topic(table))
 
     def held(self, table: Table) -> None:
         """None: whole rows."""

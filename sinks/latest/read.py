@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import Final
 
 import pyarrow as pa
@@ -12,12 +13,16 @@ from pyspark.sql import functions as F
 from cdc.columns.names import KafkaColumn
 from cdc.columns.rows import digest as digests
 from cdc.columns.rows.digest import Digest
+from cdc.columns.rows.row_prints import StoredRows
 from cdc.columns.spark_tasks import run_in_tasks
 from cdc.core.errors import HistoryLostError
 from cdc.log import spark_options
-from cdc.log.clients.reader import Reader, Record, read_bounds
+from cdc.log.clients.reader import Reader, read_bounds
 from cdc.log.settings import LogSettings
 
+PART_ROWS: Final = 20_000
+Pair = tuple[bytes, bytes | None]
+"""A record's key and its value; None in a tombstone."""
 MOST_KEYS: Final = 2_000_000
 """Keys in memory of a task (two hashes each, about 400 MB); a partition with more keys is read several times."""
 
@@ -67,20 +72,35 @@ def digest(spark: SparkSession, log: LogSettings, topic: str) -> Digest:
     # a Spark job takes a twelfth of a second before its first row
     if sum(stop - first for _, first, stop in places) <= digests.SMALL_ROWS:
         with Reader(log) as reader:
-            return sum((newest_values(partial(reader.read, topic, *place)) for place in places), Digest())
+            return sum((newest_values(partial(reader.read_pairs, topic, *place)) for place in places), Digest())
     # a task for each partition: all values of a key are in one
     read = partial(_digest_partitions, log=log, topic=topic, places=places)
     return digests.sum_answers(run_in_tasks(spark, len(places), read, digests.COLUMNS))
+
+
+def read_stored(log: LogSettings, topic: str) -> Iterator[StoredRows]:
+    """Read the records that are committed at the call, in this process: all of a key in their order."""
+    start, until = read_bounds(log, topic)
+    if not start[topic]:
+        raise HistoryLostError(f"topic {topic} is gone", "run `cdc bootstrap` again")
+    with Reader(log) as reader:
+        for number, first in start[topic].items():
+            pairs = reader.read_pairs(topic, number, first, until[topic][number])
+            while some := list(islice(pairs, PART_ROWS)):
+                names, values = zip(*some, strict=True)
+                yield StoredRows(names, values, is_log=True)
 
 
 def _digest_partitions(
     numbers: Iterable[int], log: LogSettings, topic: str, places: Sequence[tuple[int, int, int]]
 ) -> Iterator[pa.RecordBatch]:
     with Reader(log) as reader:
-        yield from digests.to_answer(newest_values(partial(reader.read, topic, *places[number])) for number in numbers)
+        yield from digests.to_answer(
+            newest_values(partial(reader.read_pairs, topic, *places[number])) for number in numbers
+        )
 
 
-def newest_values(read: Callable[[], Iterable[Record]], most: int = MOST_KEYS) -> Digest:
+def newest_values(read: Callable[[], Iterable[Pair]], most: int = MOST_KEYS) -> Digest:
     """Compute the digest of the newest values among records.
 
     With more than `most` keys, the records are read several times, each time for a share of the keys by their hashes.
@@ -89,15 +109,15 @@ def newest_values(read: Callable[[], Iterable[Record]], most: int = MOST_KEYS) -
     while shares:
         number, count = shares.popleft()
         newest: dict[bytes, bytes] = {}
-        for record in read():
+        for name, value in read():
             # hashes have one size, so MOST_KEYS bounds the memory
-            key = digests.hash_document(record.key or b"")
-            if _share(key, count) != number:
+            key = digests.hash_document(name)
+            if count > 1 and _share(key, count) != number:
                 continue
-            if record.value is None:
+            if value is None:
                 newest.pop(key, None)
             else:
-                newest[key] = digests.hash_document(record.value)
+                newest[key] = digests.hash_document(value)
             while len(newest) > most:
                 # split the share: the other half of its keys is read later
                 shares.append((number + count, 2 * count))

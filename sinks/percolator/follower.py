@@ -1,6 +1,6 @@
 """The percolator follower: tells which rows of the tables begin and end to match saved searches, behind the lake."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Protocol
 
 from opensearchpy import OpenSearch
@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from cdc.columns.feed import FedFollower, FeedBatch, FeedRows
 from cdc.columns.rows.digest import Digest
 from cdc.columns.rows.held import Held
+from cdc.columns.rows.row_prints import StoredRows
 from cdc.columns.table_copy import TableCopy
 from cdc.core.errors import PreconditionError, TableStoppedError
 from cdc.core.fail_points import reach
@@ -219,6 +220,9 @@ class PercolatorFollower:
 
     def digest(self, table: Table) -> Digest:
         return self._rows.digest(table)
+
+    def stored(self, table: Table) -> Iterator[StoredRows]:
+        return self._rows.stored(table)
 
     def held(self, table: Table) -> Held | None:
         return self._rows.held(table)

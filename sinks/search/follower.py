@@ -15,6 +15,7 @@ from cdc.columns.feed import FeedBatch
 from cdc.columns.rows.digest import Digest
 from cdc.columns.rows.documents import rows_of
 from cdc.columns.rows.held import Held
+from cdc.columns.rows.row_prints import StoredRows
 from cdc.columns.spark_tasks import require_spark
 from cdc.columns.table_copy import TableCopy
 from cdc.core.errors import HistoryLostError, PreconditionError
@@ -33,6 +34,7 @@ from cdc.sinks.search import read
 from cdc.sinks.search.indexes import Indexes, TableIndex
 from cdc.sinks.search.known import Known
 from cdc.sinks.search.refusals import KeptRefusals
+from cdc.sinks.search.shape import KEY_FIELD
 from cdc.sinks.search.state import SearchState, StateDocument
 from cdc.sinks.search.write import IndexWriter
 
@@ -248,6 +250,10 @@ class SearchFollower:
     def digest(self, table: Table) -> Digest:
         return read.digest(require_spark(self._spark), self._source(table))
 
+    def stored(self, table: Table) -> Iterator[StoredRows]:
+        by_field = self._indexes.shape_of(table.name).can_move(table)
+        return read.read_stored(self._source(table), KEY_FIELD if by_field else None)
+
     def held(self, table: Table) -> Held | None:
         return self._indexes.shape_of(table.name).held(table)
 
@@ -263,17 +269,10 @@ class SearchFollower:
             if not self._has_shape(note):
                 told = f"index {index} is not yet as `indexes` describes it"
                 raise PreconditionError(told, "run `cdc follow`: it fills another one beside it")
-            return self._to_source(client, index)
+            return read.find_source(client, self._cluster, index)
 
     def _digest_index(self, client: OpenSearch, index: str) -> Digest:
-        return read.digest(require_spark(self._spark), self._to_source(client, index))
-
-    def _to_source(self, client: OpenSearch, index: str) -> read.IndexSource:
-        settings = client.indices.get_settings(index=index)
-        count = client.count(index=index)["count"]
-        # the answer is under the index's own name, not under the alias
-        shards = next(iter(settings.values()))["settings"]["index"]["number_of_shards"]
-        return read.IndexSource(self._cluster, index, int(shards), count)
+        return read.digest(require_spark(self._spark), read.find_source(client, self._cluster, index))
 
     def _there(self, client: OpenSearch) -> Mapping[TableName, TableIndex]:
         if self._known.indexes is None:

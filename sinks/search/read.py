@@ -15,11 +15,14 @@ from pyspark.sql import DataFrame, SparkSession
 from cdc.columns.names import KafkaColumn
 from cdc.columns.rows import digest as digests
 from cdc.columns.rows.digest import Digest, digest_of
+from cdc.columns.rows.row_prints import StoredRows
 from cdc.columns.spark_tasks import run_in_tasks
 from cdc.sinks.opensearch.client import open_client, unreachable_error
 from cdc.sinks.opensearch.cluster import Cluster
 
-PAGE: Final = 1000
+PAGE_BYTES: Final = 2 * 1024 * 1024
+LEAST_PAGE, MOST_PAGE = 100, 10_000
+"""Documents of a page; the most is that of an index that has no other max_result_window."""
 KEEP_ALIVE: Final = "5m"
 _SCHEMA = pa.schema([(KafkaColumn.VALUE.value, pa.string())])
 
@@ -30,13 +33,31 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True, slots=True)
 class IndexSource:
-    """An index of about `count` documents, to be read in `slices`; one for each shard is free (OpenSearch, "Sliced
-    scroll")."""
+    """An index of about `count` documents in `size` bytes, to be read in `slices`; one for each shard is free
+    (OpenSearch, "Sliced scroll")."""
 
     cluster: Cluster
     index: str
     slices: int
     count: int
+    size: int
+    most_page: int = MOST_PAGE
+
+    @property
+    def page(self) -> int:
+        """Documents of a page: a node takes as long for the request of a page as for many small documents of it."""
+        return min(max(PAGE_BYTES * max(self.count, 1) // max(self.size, 1), LEAST_PAGE), self.most_page)
+
+
+def find_source(client: OpenSearch, cluster: Cluster, index: str) -> IndexSource:
+    """An index as it is now, by its name or an alias."""
+    settings = client.indices.get_settings(index=index)
+    count = client.count(index=index)["count"]
+    # the answer is under the index's own name, not under the alias
+    own = next(iter(settings.values()))["settings"]["index"]
+    most = int(own.get("max_result_window", MOST_PAGE))
+    stored = client.indices.stats(index=index, metric="store")["_all"]["primaries"]["store"]["size_in_bytes"]
+    return IndexSource(cluster, index, int(own["number_of_shards"]), count, int(stored), most)
 
 
 def documents(spark: SparkSession, source: IndexSource) -> DataFrame:
@@ -69,12 +90,30 @@ def _digest_pages(pages: Pages) -> Iterator[pa.RecordBatch]:
 
 def _pages(numbers: Iterable[int], source: IndexSource, task: Callable[[Pages], Iterator[Made]]) -> Iterator[Made]:
     """Run `task` on the slices with these numbers, in this process."""
+    yield from task([bytes(hit.source) for hit in hits] for hits in _hits(numbers, source))
+
+
+def _hits(numbers: Iterable[int], source: IndexSource) -> "Iterator[Sequence[_Hit]]":
     with open_client(source.cluster, serializer=_PageSerializer()) as client:
-        yield from task(page for number in numbers for page in _slice(client, source, number))
+        for number in numbers:
+            yield from _slice(client, source, number)
+
+
+def read_stored(source: IndexSource, field: str | None) -> Iterator[StoredRows]:
+    """Read all visible documents, in this process, each with its id, or with the text that it has in `field`."""
+    for hits in _hits(range(source.slices), source):
+        texts = [bytes(hit.source) for hit in hits]
+        names = [msgspec.json.decode(hit.id, type=str) for hit in hits] if field is None else _read_field(texts, field)
+        yield StoredRows([name.encode() for name in names], texts)
+
+
+def _read_field(texts: Sequence[bytes], field: str) -> list[str]:
+    return [str(msgspec.json.decode(text).get(field, "")) for text in texts]
 
 
 class _Hit(msgspec.Struct):
     source: msgspec.Raw = msgspec.field(name="_source")
+    id: msgspec.Raw = msgspec.field(name="_id", default=msgspec.Raw())
 
 
 class _Hits(msgspec.Struct):
@@ -102,9 +141,9 @@ class _PageSerializer(JSONSerializer):
         return self._decoder.decode(s)
 
 
-def _slice(client: OpenSearch, source: IndexSource, number: int) -> Iterator[Sequence[bytes]]:
+def _slice(client: OpenSearch, source: IndexSource, number: int) -> Iterator[Sequence[_Hit]]:
     # `_doc`: no sorting, since no order is needed
-    query: dict[str, Any] = {"size": PAGE, "sort": ["_doc"]}
+    query: dict[str, Any] = {"size": source.page, "sort": ["_doc"]}
     # OpenSearch refuses a slice that is the whole
     if source.slices > 1:
         query["slice"] = {"id": number, "max": source.slices}
@@ -114,7 +153,7 @@ def _slice(client: OpenSearch, source: IndexSource, number: int) -> Iterator[Seq
             while _whole(page, source).hits.hits:
                 # ask for the next page before processing this one, so that the node works meanwhile
                 following = ahead.submit(client.scroll, body={"scroll": KEEP_ALIVE, "scroll_id": page.scroll_id})
-                yield [bytes(hit.source) for hit in page.hits.hits]
+                yield page.hits.hits
                 page = following.result()
     finally:
         # until then, or for KEEP_ALIVE, the node keeps the scroll's segments

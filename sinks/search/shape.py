@@ -113,7 +113,11 @@ class IndexShape:
         if self.can_move(table):
             columns = (*columns, Column(KEY_FIELD, Kind.TEXT))
         read = Table(table.name, columns, tuple(self.key_fields(table)))
-        return Held(read, self.documents, f"index {self.name}")
+        return Held(read, self.documents, f"index {self.name}", self._identify)
+
+    def _identify(self, keys: pa.Table, table: Table) -> pa.Array:
+        """The names of documents: their ids, unless these may change while the key stays."""
+        return self.row_keys(keys, table) if self.can_move(table) else self.addresses(keys, table).ids
 
     def _as_read(self, column: Column) -> Column:
         # what is JSON in a document is read back as the text of it

@@ -29,6 +29,9 @@ COLUMNS: Final = "rows long, total binary"
 SMALL_BYTES: Final = 4 * 1024 * 1024
 SMALL_ROWS: Final = 20_000
 """A table up to this size is read on the driver: that is faster than the start of a Spark job."""
+IN_PROCESS: Final = 64
+"""Times SMALL_BYTES: up to there a verification reads all of its tables in this process, and needs no Spark, whose
+start alone takes longer; and up to there delta-rs reads one with less processor time than Spark."""
 # bytes: neither Arrow nor Spark has an integer of 128 bits
 _SCHEMA = pa.schema([("rows", pa.int64()), ("total", pa.binary())])
 _MODULUS = 1 << (8 * BYTES)

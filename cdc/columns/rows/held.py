@@ -10,18 +10,22 @@ from pyspark.sql import DataFrame
 
 from cdc.columns.names import KafkaColumn
 from cdc.columns.rows.digest import Digest, WriteDocuments, digest_of_copy, digest_of_rows
-from cdc.columns.rows.documents import documents, portions, rows_of
+from cdc.columns.rows.documents import documents, key_documents, portions, rows_of
 from cdc.columns.table_copy import TableCopy
 from cdc.core.table import Table
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The `table` as which documents that `write` makes are read back. `name`: the same for the same documents."""
+    """The `table` as which documents that `write` makes are read back. `name`: the same for the same documents.
+
+    `identify`: makes the names of rows from their keys, as the follower stores them.
+    """
 
     table: Table
     write: WriteDocuments
     name: str
+    identify: WriteDocuments = key_documents
 
 
 def digest_copy(copy: TableCopy, table: Table, held: Held | None) -> Digest:

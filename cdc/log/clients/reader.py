@@ -77,6 +77,11 @@ class Reader:
                 offset, (_, written_ms) = message.offset() or 0, message.timestamp()
                 yield Record(topic, partition, offset, message.key(), message.value(), written_ms)
 
+    def read_pairs(self, topic: str, partition: int, start: int, end: int) -> Iterator[tuple[bytes, bytes | None]]:
+        """Read the keys and values of the same records, for less. Raises like `read`."""
+        for found in self._stretch(LogPartition(topic, partition), start, end):
+            yield from ((message.key() or b"", message.value()) for message in found)
+
     def read_messages(self, topic: str, partition: int, start: int, end: int) -> Iterator[Messages]:
         """Read the same as columns in pieces, without tombstones. Raises like `read`."""
         for found in self._stretch(LogPartition(topic, partition), start, end):

@@ -46,6 +46,7 @@ from cdc.run.tables.resume_check import check_log, check_timeline
 from cdc.run.tables.schema_check import check_secret, find_changed_choices, find_unlogged_changes, read_followed_tables
 from cdc.run.tables.selection import find_new_tables
 from cdc.run.trouble_log import trouble_log
+from cdc.run.verify.rolling.keep_verifying import verify_beside
 
 LOOK_SECONDS = 10.0
 """Pause between two checks of the capture, the leases and Spark's Java."""
@@ -121,13 +122,14 @@ def _follow_once(
 
 @contextmanager
 def _run_beside(pipeline: Pipeline, resyncs: ResyncQueue, streams: ProcessStreams, say: Say) -> Iterator[None]:
-    """Run beside the lake's stream what it does not wait for: copies, catalog, the slot's beats, rebuilds' leavings."""
+    """Run beside the lake's stream what it does not wait for: copies, catalog, slot's beats, leavings, verification."""
     sweep = partial(drop_regularly, pipeline, say)
     with (
         run_resyncs(resyncs, streams.resync, say),
         keep_catalog(pipeline, say),
         keep_slot_moving(pipeline),
         run_in_background(sweep, "rebuilds"),
+        verify_beside(pipeline, say),
     ):
         yield
 

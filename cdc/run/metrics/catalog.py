@@ -117,7 +117,12 @@ METRICS: Final = (
     _counter("view_recomputed_groups_total", "rows of the view that were computed anew", "view"),
     _gauge("view_late_events", "versions that came after their window had closed", "view"),
     _gauge("verify_timestamp_seconds", "when the follower was compared last, since 1970", "follower"),
-    _gauge("verify_differences", "tables that differed then", "follower"),
+    _gauge("verify_oldest_timestamp_seconds", "when the table was that has waited longest", "follower"),
+    _gauge("verify_period_seconds", "how often each table is to be, where a rolling verification runs", "follower"),
+    _gauge("verify_differences", "tables that differed when they were compared last", "follower"),
+    _gauge("verify_differing_keys", "keys that differed in them", "follower"),
+    _gauge("verify_moved_keys", "keys without a verdict, since they changed during the comparison", "follower"),
+    _gauge("verify_tables", "tables that were compared at least once", "follower"),
 )
 BY_NAME: Final = {metric.name: metric for metric in METRICS}
 _HEAD: Final = ("metric", "kind", "labels", "meaning")

@@ -52,6 +52,7 @@ PANELS: Final = (
     Panel("Lake", "none", {"files": "cdc_lake_files{$of}", "small": "cdc_lake_small_files{$of}"}),
     Panel("Views", "s", {"{{view}}": "cdc_view_lag_seconds{$of}"}),
     Panel("Since the last verification", "s", {"{{follower}}": "time() - cdc_verify_timestamp_seconds{$of}"}, "stat"),
+    Panel("Keys that differ", "none", {"{{follower}}": "cdc_verify_differing_keys{$of}"}, "stat"),
     Panel("Log", "bytes", {"{{topic_kind}}": "cdc_log_bytes{$of}"}),
     Panel(
         "Until retention takes what the lake lacks", "s", {"left": "cdc_log_retention_headroom_seconds{$of}"}, "stat"

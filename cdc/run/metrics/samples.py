@@ -150,7 +150,12 @@ def _list_rest(document: Document) -> Iterator[_Found]:
         yield "view_late_events", view.late, (name,)
     for name, verified in document.verifications.items():
         yield "verify_timestamp_seconds", verified.at.timestamp(), (name,)
+        yield "verify_oldest_timestamp_seconds", verified.oldest_at.timestamp() if verified.oldest_at else None, (name,)
+        yield "verify_period_seconds", verified.every_seconds, (name,)
         yield "verify_differences", verified.differences, (name,)
+        yield "verify_differing_keys", verified.keys, (name,)
+        yield "verify_moved_keys", verified.moved, (name,)
+        yield "verify_tables", verified.tables, (name,)
 
 
 def list_stream_samples(reports: Mapping[str, StreamReport]) -> Iterator[MetricSample]:

@@ -230,8 +230,28 @@ class Letters(StatusValue, frozen=True, kw_only=True):
     first: str | None = None
 
 
+class TableVerdict(StatusValue, frozen=True, kw_only=True):
+    """What is known of one table of a follower: when it was `tried` last, and compared `at` last, if ever.
+
+    `keys`: that differed; `moved`: that could not be compared, since they had changed meanwhile. `why`: it could not
+    be compared when it was tried last.
+    """
+
+    tried: datetime
+    at: datetime | None = None
+    verdict: str = "not compared"
+    rows: int = 0
+    keys: int = 0
+    moved: int = 0
+    why: str | None = None
+
+
 class Verification(StatusValue, frozen=True, kw_only=True):
-    """The newest verification of a follower, or of the views. `of`: the tables that it holds."""
+    """The newest verification of a follower, or of the views. `of`: the tables that it holds.
+
+    `differences`: tables that differ, in `keys`. `oldest_at`: when the table was compared that has waited longest;
+    None while one never was. `every_seconds`: how often each table is to be, if a rolling verification runs.
+    """
 
     at: datetime
     verdict: str
@@ -241,6 +261,11 @@ class Verification(StatusValue, frozen=True, kw_only=True):
     of: int = 0
     rows: int | None = None
     differences: int = 0
+    keys: int = 0
+    moved: int = 0
+    oldest_at: datetime | None = None
+    every_seconds: float | None = None
+    by_table: Mapping[str, TableVerdict] = {}
 
 
 class FileCounts(StatusValue, frozen=True, kw_only=True):

@@ -1,33 +1,104 @@
-"""Keeps the newest result of each follower on this machine, for whoever shows the state."""
+"""Keeps the newest result of each table in each follower on this machine, for whoever shows the state.
+
+A file that is lost or damaged costs time only: its tables count as never compared.
+"""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
 
-from cdc.core.position import format_lsn
+import msgspec
+
+from cdc.core.position import Lsn, format_lsn
 from cdc.core.table import TableName
 from cdc.run.pipeline import Pipeline
 from cdc.run.status.stream_report import open_reports
-from cdc.run.status.things import Verification, to_time
-from cdc.run.verify.report import Report, Verdict
+from cdc.run.status.things import TableVerdict, Verification, to_time
+from cdc.run.verify.report import DIFFERENT, EQUAL, MOVED, Report, Verdict
+
+Verdicts = Mapping[str, TableVerdict]
+"""By table."""
+NOT_COMPARED = "not compared"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One table's turn in a rolling verification: the verdicts by follower, or why there is none. `every`: seconds."""
+
+    table: TableName
+    verdicts: Mapping[str, Verdict]
+    every: float
+    lsn: Lsn | None = None
 
 
 def keep_results(pipeline: Pipeline, report: Report, seconds: float) -> None:
     """Keep what a verification of whole followers has found, `seconds` after it began."""
-    found = {name: _describe(report, verdicts, seconds) for name, verdicts in report.followers.items()}
-    open_reports(pipeline).add_verifications(found)
+    reports, at = open_reports(pipeline), to_time(time.time())
+    known = reports.read_verifications()
+    missing = {**report.stopped, **report.incomparable}
+    found = dict[str, Verification]()
+    for name, verdicts in report.followers.items():
+        every = known[name].every_seconds if name in known else None
+        by_table = {str(table): describe(verdict, at) for table, verdict in verdicts.items()}
+        by_table |= {str(t): TableVerdict(tried=at, verdict=NOT_COMPARED, why=str(e)) for t, e in missing.items()}
+        made = summarize(by_table, by_table, at, every)
+        found[name] = msgspec.structs.replace(made, seconds=round(seconds, 1), lsn=format_lsn(report.lsn))
+    reports.add_verifications(found)
 
 
-def _describe(report: Report, verdicts: Mapping[TableName, Verdict], seconds: float) -> Verification:
-    compared = [verdict.comparison for verdict in verdicts.values() if verdict.comparison is not None]
-    different = sum(not each.equal for each in compared)
-    missing = len(verdicts) - len(compared) + len(report.stopped) + len(report.incomparable)
-    return Verification(
-        at=to_time(time.time()),
-        verdict="different" if different else "not all compared" if missing else "equal",
-        lsn=format_lsn(report.lsn),
-        seconds=round(seconds, 1),
-        tables=len(compared),
-        of=len(compared) + missing,
-        rows=sum(each.source_rows for each in compared),
-        differences=different,
+def keep_turn(pipeline: Pipeline, turn: Turn, held: Mapping[str, Collection[str]]) -> None:
+    """Keep what a turn has found; `held`: the tables of each of these followers."""
+    reports, at = open_reports(pipeline), to_time(time.time())
+    known, found = reports.read_verifications(), dict[str, Verification]()
+    for name, tables in held.items():
+        before = known[name].by_table if name in known else {}
+        own = {table: verdict for table, verdict in before.items() if table in tables}
+        if name in turn.verdicts:
+            key = str(turn.table)
+            own[key] = describe(turn.verdicts[name], at, own.get(key))
+        lsn = format_lsn(turn.lsn) if turn.lsn is not None else None
+        found[name] = msgspec.structs.replace(summarize(own, tables, at, turn.every), lsn=lsn)
+    reports.add_verifications(found)
+
+
+def describe(verdict: Verdict, at: datetime, before: TableVerdict | None = None) -> TableVerdict:
+    """One table's verdict at this time; without a comparison, what was known `before` stays, with the reason."""
+    found = verdict.comparison
+    if found is None:
+        why = str(verdict.stopped) if verdict.stopped else "it changed while it was compared"
+        known = before or TableVerdict(tried=at, verdict=MOVED if verdict.stopped is None else NOT_COMPARED)
+        return msgspec.structs.replace(known, tried=at, why=why)
+    keys = found.missing + found.extra + found.differing + found.twice
+    return TableVerdict(
+        tried=at,
+        at=at,
+        verdict=DIFFERENT if keys else EQUAL,
+        rows=found.source_rows,
+        keys=keys,
+        moved=verdict.moved,
     )
+
+
+def summarize(by_table: Verdicts, held: Collection[str], at: datetime, every: float | None) -> Verification:
+    """One follower's verification, of what is known of its tables; `held` are all of them."""
+    compared = [verdict for verdict in by_table.values() if verdict.at is not None]
+    different = sum(verdict.verdict == DIFFERENT for verdict in compared)
+    is_whole = len(compared) == len(held)
+    return Verification(
+        at=at,
+        verdict=DIFFERENT if different else EQUAL if is_whole and not _has_reasons(by_table) else "not all compared",
+        tables=len(compared),
+        of=len(held),
+        rows=sum(verdict.rows for verdict in compared),
+        differences=different,
+        keys=sum(verdict.keys for verdict in compared),
+        moved=sum(verdict.moved for verdict in compared),
+        oldest_at=min((verdict.at for verdict in compared if verdict.at), default=None) if is_whole else None,
+        every_seconds=every,
+        by_table=dict(by_table),
+    )
+
+
+def _has_reasons(by_table: Verdicts) -> bool:
+    return any(verdict.why for verdict in by_table.values())

@@ -14,6 +14,8 @@ from cdc.columns.rows import digest as digests
 from cdc.columns.rows.compare import Comparison, Side, compare, hash_side
 from cdc.columns.rows.digest import Digest
 from cdc.columns.rows.held import Held, digest_copy, digest_rows, rows_as_held
+from cdc.columns.rows.row_prints import StoredRows, digest_stored
+from cdc.columns.spark_tasks import require_spark
 from cdc.connect.source import connection as source
 from cdc.connect.source import heartbeat, slot
 from cdc.core.errors import CdcError, PreconditionError, TableStoppedError, UnreachableError
@@ -34,24 +36,34 @@ LOCKED_SECONDS = 30.0
 """How long to wait for a table that somebody has locked."""
 TABLES_AT_ONCE = 4
 """Tables compared at the same time: Spark spends most of a small table's time on the start of its jobs."""
+HeldTable = tuple[TableName, str]
+"""A table, and the name of what a follower holds of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class FollowerReader:
-    """Reads a follower: its position, a table's rows and their digest, the stopped tables, what it holds of a table."""
+    """Reads a follower: its position, a table's rows and their digest, the stopped tables, what it holds of a table.
+
+    `stored`: the rows in this process, without Spark.
+    """
 
     position: Callable[[], Position | None]
     rows: Callable[[Table], DataFrame]
     digest: Callable[[Table], Digest]
     stops: Callable[[], Mapping[TableName, TableStoppedError]] = dict
     held: Callable[[Table], Held | None] = lambda _: None
+    stored: Callable[[Table], Iterator[StoredRows]] = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
 class PinnedSource:
-    """The source at one LSN, and the transactions committed above it; compares followers with it."""
+    """The source at one LSN, and the transactions committed above it; compares followers with it.
 
-    spark: SparkSession
+    `spark`: None where all is read in this process; then a table that differs is told as moved, and is to be compared
+    key by key.
+    """
+
+    spark: SparkSession | None
     snapshot_source: SnapshotSource
     keeper: SharedSnapshot
     lsn: Lsn
@@ -59,8 +71,9 @@ class PinnedSource:
     max_keys: int
     held: ExitStack
     reading: Lock = field(default_factory=Lock)
-    digests: dict[tuple[TableName, str], Digest] = field(default_factory=dict)
-    sides: dict[tuple[TableName, str], Side] = field(default_factory=dict)
+    locks: dict[HeldTable, Lock] = field(default_factory=dict)
+    digests: dict[HeldTable, Digest] = field(default_factory=dict)
+    sides: dict[HeldTable, Side] = field(default_factory=dict)
     incomparable: dict[TableName, CdcError] = field(default_factory=dict)
     """Why some tables have no verdict; `_verdict_or_none` adds to it."""
 
@@ -90,10 +103,16 @@ class PinnedSource:
     def _verdict(self, follower: FollowerReader, position: Position, table: Table) -> Verdict:
         # the follower is read after the LSN was reached, so it may already have later changes: `_count_moved`
         held = follower.held(table)
-        ours, theirs = self._digest(table, held), follower.digest(table)
+        # both at once: while one waits for its server, the other works
+        with ThreadPoolExecutor(1) as beside:
+            reading = beside.submit(self._digest, table, held)
+            theirs = follower.digest(table) if self.spark else digest_stored(follower.stored(table))
+            ours = reading.result()
         moved = self._count_moved(follower, position, table)
         if moved or ours == theirs:
             return Verdict(None if moved else Comparison(ours.rows, theirs.rows), moved)
+        if self.spark is None:
+            return Verdict(None)
         comparison = self._compare_rows(follower, table, held)
         moved = self._count_moved(follower, position, table)
         return Verdict(None if moved else comparison, moved)
@@ -119,33 +138,40 @@ class PinnedSource:
             theirs.release()
 
     def _source(self, table: Table) -> SourceRows:
-        return SourceRows.at(self.spark, self.snapshot_source, table, self.keeper.pages[table.name])
+        return SourceRows.at(require_spark(self.spark), self.snapshot_source, table, self.keeper.pages[table.name])
 
     def _digest(self, table: Table, held: Held | None) -> Digest:
         """The source's digest, computed once for all followers that hold the same."""
         asked = table.name, held.name if held else ""
-        if asked not in self.digests:
-            with _translate_read_errors(table):
-                self.digests[asked] = self._compute_digest(table, held)
-        return self.digests[asked]
+        with self._making(asked):
+            if asked not in self.digests:
+                with _translate_read_errors(table):
+                    self.digests[asked] = self._compute_digest(table, held)
+            return self.digests[asked]
 
     def _compute_digest(self, table: Table, held: Held | None) -> Digest:
         pages = self.keeper.pages[table.name]
         # a Spark job takes a twelfth of a second before its first row; a small table is read in less than that
-        if sum(pages.values()) * PAGE_BYTES <= digests.SMALL_BYTES:
+        if self.spark is None or sum(pages.values()) * PAGE_BYTES <= digests.SMALL_BYTES:
             return digest_rows(read_in_process(self.snapshot_source, table, pages), table, held)
         return digest_copy(self._source(table), table, held)
 
     def _side(self, table: Table, held: Held | None) -> Side:
         """The source's side of a comparison, read once for all followers that hold the same and differ."""
         asked = (table.name, held.name if held else "")
-        if asked not in self.sides:
-            source = self._source(table)
-            with _translate_read_errors(table):
-                rows = rows_as_held(source, table, held) if held else source.frame()
-                self.sides[asked] = hash_side(rows, held.table if held else table)
-            self.held.callback(self.sides[asked].release)
-        return self.sides[asked]
+        with self._making(asked):
+            if asked not in self.sides:
+                source = self._source(table)
+                with _translate_read_errors(table):
+                    rows = rows_as_held(source, table, held) if held else source.frame()
+                    self.sides[asked] = hash_side(rows, held.table if held else table)
+                self.held.callback(self.sides[asked].release)
+            return self.sides[asked]
+
+    def _making(self, asked: HeldTable) -> Lock:
+        """The lock of what is made of the source once, for followers that are compared at the same time."""
+        with self.reading:
+            return self.locks.setdefault(asked, Lock())
 
 
 @contextmanager
@@ -155,10 +181,13 @@ def pin_source(
     tables: Sequence[TableName],
     log_start: LogStart,
     max_keys: int,
+    *,
+    may_do_without_spark: bool = False,
 ) -> Iterator[PinnedSource]:
     """Hold these tables as they are now, on the snapshot of a temporary slot.
 
     `log_start`: of the lake's position. `max_keys`: most differing keys that a comparison names.
+    `may_do_without_spark`: all is read in this process if it is little enough.
     """
     src = pipeline.settings.source
     # at most 63 bytes, as any name in Postgres: 47, 8, and 8 digits
@@ -177,7 +206,10 @@ def pin_source(
         snapshot_source = SnapshotSource(conninfo, keeper.snapshot, src.mask_key)
         log = held.enter_context(pipeline.open_log())
         since = EndsAbove(log, transaction_topic(pipeline.settings.log.prefix), lsn, log_start)
-        yield PinnedSource(pipeline.spark, snapshot_source, keeper, lsn, since, max_keys, held)
+        size = sum(sum(pages.values()) for pages in keeper.pages.values()) * PAGE_BYTES
+        is_little = may_do_without_spark and size <= digests.IN_PROCESS * digests.SMALL_BYTES
+        spark = None if is_little else pipeline.spark
+        yield PinnedSource(spark, snapshot_source, keeper, lsn, since, max_keys, held)
 
 
 def _give_up_after(seconds: float) -> OnLock:

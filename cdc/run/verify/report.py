@@ -9,7 +9,7 @@ from cdc.core.errors import CdcError, DivergenceError, PreconditionError
 from cdc.core.position import Lsn, format_lsn
 from cdc.core.table import TableName
 
-MOVED, STOPPED = "moved", "stopped"
+EQUAL, DIFFERENT, MOVED, STOPPED = "equal", "different", "moved", "stopped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,18 +17,28 @@ class Verdict:
     """One table of one follower.
 
     It was compared; or it is `stopped` in the follower; or the follower may have applied `moved` changes above the LSN.
+    With a comparison, `moved` keys are left that changed during each look, and all others were compared.
     """
 
     comparison: Comparison | None
     moved: int = 0
     stopped: CdcError | None = None
 
+    @property
+    def word(self) -> str:
+        if self.stopped is not None:
+            return STOPPED
+        if self.comparison is not None and not self.comparison.equal:
+            return DIFFERENT
+        return MOVED if self.comparison is None or self.moved else EQUAL
+
     def as_json(self) -> dict[str, Any]:
         if self.stopped is not None:
             return {"verdict": STOPPED, "reason": str(self.stopped)}
         if self.comparison is None:
             return {"verdict": MOVED, "changes_since": self.moved}
-        return {"verdict": "equal" if self.comparison.equal else "different", **asdict(self.comparison)}
+        left = {"moved_keys": self.moved} if self.moved else {}
+        return {"verdict": self.word, **asdict(self.comparison), **left}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +63,7 @@ class Report:
     @property
     def is_equal(self) -> bool:
         not_compared = self.stopped or self.incomparable
-        return not not_compared and all(v.comparison is not None and v.comparison.equal for v in self._verdicts())
+        return not not_compared and all(verdict.word == EQUAL for verdict in self._verdicts())
 
     @property
     def follower_stops(self) -> list[str]:
@@ -67,7 +77,7 @@ class Report:
 
     @property
     def has_differences(self) -> bool:
-        return any(v.comparison is not None and not v.comparison.equal for v in self._verdicts())
+        return any(verdict.word == DIFFERENT for verdict in self._verdicts())
 
     def check_equal(self) -> None:
         """Raise DivergenceError when rows differ, PreconditionError when something was not compared."""

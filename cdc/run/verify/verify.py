@@ -5,9 +5,14 @@ tables with equal digests are equal. Only the others are compared row by row.
 """
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 
+from psycopg import Connection
+
+from cdc.columns.rows.row_prints import StoredRows, store
 from cdc.config.settings import VIEWS
 from cdc.connect.source import connection as source
 from cdc.connect.source.catalog import ExaminedTables
@@ -26,8 +31,10 @@ from cdc.run.verify.history_comparison import compare_histories
 from cdc.run.verify.kept_results import keep_results
 from cdc.run.verify.pinned_source import FollowerReader, PinnedSource, pin_source
 from cdc.run.verify.report import Report
+from cdc.run.verify.rolling.table_comparison import settle_moved
 from cdc.run.verify.view_comparison import ViewComparison
 from cdc.sinks.lake.feed.digest import compute_digest
+from cdc.sinks.lake.feed.feed import LakeFeed
 
 Followers = Mapping[str, FollowerReader]
 
@@ -58,37 +65,64 @@ def compare_all(
     """Compare these followers with a snapshot of the source, once they have everything up to its LSN.
 
     `only`: compare these tables, if there are any. The report names at most `max_keys` differing keys per table. A
-    table that a follower changed above the LSN in the meantime is reported as moved. Spark starts after all checks.
+    table that a follower changed above the LSN in the meantime is compared key by key, without what changes meanwhile.
+    Spark starts after all checks, and only for views, histories, and tables that are large together.
 
     Raises PreconditionError when a follower does not reach the LSN within `patience` seconds. Without `patience`, as
     soon as it is known that nobody follows it, or that the capture does not run.
     """
     with_views, names = VIEWS in names, [name for name in names if name != VIEWS]
-    lake_position = require_position(pipeline.lake_follower)
+    require_position(pipeline.lake_follower)
     with pipeline.open_source() as connection:
         now = examine_tables(connection, pipeline, _select_tables(pipeline, names, only))
         # the snapshot will be at the source's end of now: followers only reach that if the capture runs
         check = CaptureCheck(pipeline, connection)
         check.check_connector()
         if patience is None:
-            positions = {name: reader.position for name, reader in _open_readers(pipeline, names).items()}
+            positions = {name: reader.position for name, reader in open_readers(pipeline, names).items()}
             check_followed(pipeline, positions, source.current_lsn(connection))
+        with trouble_log(pipeline.state):
+            report = _compare_at_lsn(
+                pipeline, connection, names, now, Asked(patience, max_keys, only, check, with_views)
+            )
+            # behind the snapshot: a slot is not held for longer than it has to be
+            readers = open_readers(pipeline, names)
+            return settle_moved(pipeline, connection, report, now.fit, readers, max_keys)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How a comparison was asked for."""
+
+    patience: float | None
+    max_keys: int
+    only: Collection[TableName]
+    check: CaptureCheck
+    with_views: bool
+
+
+def _compare_at_lsn(
+    pipeline: Pipeline, connection: Connection, names: Sequence[str], now: ExaminedTables, asked: Asked
+) -> Report:
+    """Compare tables, histories and views with a snapshot of the source."""
+    patience, max_keys = asked.patience, asked.max_keys
+    log_start = require_position(pipeline.lake_follower).log_start
+    has_histories = pipeline.lake_name in names and bool(pipeline.settings.histories)
+    if asked.with_views or has_histories or any(map(pipeline.settings.holds_views, names)):
         pipeline.start_spark()
-        followers = _open_readers(pipeline, names)
-        to_compare = [table.name for table in now.fit]
-        with (
-            trouble_log(pipeline.state),
-            pin_source(pipeline, connection, to_compare, lake_position.log_start, max_keys) as pinned,
-        ):
-            report = _compare_followers(pipeline, followers, now, pinned, patience, check)
-            if (lake := pipeline.lake_name) in names and pipeline.settings.histories:
-                report = report.with_further({lake: compare_histories(pipeline, max_keys, only)})
-            held = {name: followers[name] for name in names if pipeline.settings.holds_views(name)}
-            if not with_views and not held:
-                return report
-            wait_for_lsn(pipeline, VIEWS, pipeline.views.position, pinned.lsn, patience, check)
-            verdicts = ViewComparison(pipeline, max_keys).compare(held, only, with_views=with_views)
-            return report.with_further(verdicts)
+    compared = [table.name for table in now.fit]
+    with pin_source(pipeline, connection, compared, log_start, max_keys, may_do_without_spark=True) as pinned:
+        # opened behind Spark, if it has started
+        followers = open_readers(pipeline, names)
+        report = _compare_followers(pipeline, followers, now, pinned, patience, asked.check)
+        if has_histories:
+            report = report.with_further({pipeline.lake_name: compare_histories(pipeline, max_keys, asked.only)})
+        held = {name: followers[name] for name in names if pipeline.settings.holds_views(name)}
+        if not asked.with_views and not held:
+            return report
+        wait_for_lsn(pipeline, VIEWS, pipeline.views.position, pinned.lsn, patience, asked.check)
+        verdicts = ViewComparison(pipeline, max_keys).compare(held, asked.only, with_views=asked.with_views)
+        return report.with_further(verdicts)
 
 
 def _compare_followers(
@@ -109,16 +143,17 @@ def _compare_followers(
     stops = wait_for_tables(pipeline, {name: reader.position for name, reader in followers.items()}, patience, asked)
     pipeline.look_again()
     stopped = {stop.name: problems.describe_stop(stop, now) for stop in stops if stop.name in asked}
-    pinned.incomparable.update(_find_incomparable(pipeline, now, stopped))
+    pinned.incomparable.update(find_incomparable(pipeline, now, stopped))
     followed = [table for table in now.fit if table.name not in stopped]
-    verdicts = {
-        name: pinned.verdicts(reader, reached[name], _select_own(pipeline, name, reader, followed))
-        for name, reader in followers.items()
-    }
+    own = {name: select_own(pipeline, name, reader, followed) for name, reader in followers.items()}
+    # all at once, while the source is read: each waits for a server of its own
+    with ThreadPoolExecutor(max(len(followers), 1)) as threads:
+        found = threads.map(lambda name: pinned.verdicts(followers[name], reached[name], own[name]), followers)
+        verdicts = dict(zip(followers, found, strict=True))
     return Report(pinned.lsn, verdicts, stopped, pinned.incomparable)
 
 
-def _select_own(pipeline: Pipeline, name: str, follower: FollowerReader, tables: Sequence[Table]) -> list[Table]:
+def select_own(pipeline: Pipeline, name: str, follower: FollowerReader, tables: Sequence[Table]) -> list[Table]:
     """The tables of these that the follower holds, including stopped ones that it can no longer hold."""
     stopped = follower.stops()
     return [
@@ -138,7 +173,7 @@ def _select_tables(pipeline: Pipeline, names: Sequence[str], only: Collection[Ta
     return [table for table in followed if not only or table in only]
 
 
-def _find_incomparable(
+def find_incomparable(
     pipeline: Pipeline, now: ExaminedTables, stopped: Collection[TableName]
 ) -> dict[TableName, CdcError]:
     """The tables that are not stopped, and have no copy or another schema in the source than in the lake."""
@@ -153,11 +188,20 @@ def _find_incomparable(
     return {name: error for name, error in incomparable.items() if name not in stopped}
 
 
-def _open_readers(pipeline: Pipeline, names: Collection[str]) -> dict[str, FollowerReader]:
+def open_readers(pipeline: Pipeline, names: Collection[str]) -> dict[str, FollowerReader]:
     """Readers of these followers, by name; until Spark has started, only their positions can be read."""
     lake = pipeline.lake_follower
     feed = pipeline.open_whole_feed()
-    lake_reader = FollowerReader(lake.position, feed.rows, partial(compute_digest, pipeline.lake, feed))
+    digest = partial(compute_digest, pipeline.lake, feed)
+    lake_reader = FollowerReader(lake.position, feed.rows, digest, stored=partial(_store_lake, feed))
     fed = pipeline.fed.items()
-    readers = {name: FollowerReader(f.position, f.rows, f.digest, f.stops, f.held) for name, f in fed}
+    readers = {name: FollowerReader(f.position, f.rows, f.digest, f.stops, f.held, stored=f.stored) for name, f in fed}
     return {name: reader for name, reader in {pipeline.lake_name: lake_reader, **readers}.items() if name in names}
+
+
+_open_readers = open_readers
+
+
+def _store_lake(feed: LakeFeed, table: Table) -> Iterator[StoredRows]:
+    """The lake's rows at its newest cut."""
+    return store(feed.read(table, feed.last_cut()), table, None)

@@ -27,7 +27,7 @@ def compute_digest(lake: Lake, feed: LakeFeed, table: Table) -> Digest:
 def digest_of_version(lake: Lake, table: Table, version: int, open_frame: Callable[[], DataFrame]) -> Digest:
     """The digest of a table at a version: of a small one by delta-rs, of others by Spark, as the frame."""
     # where Spark has no reader of its own, delta-rs has all to read
-    most = None if reads_by_delta(lake) else inf
+    most = digests.IN_PROCESS * digests.SMALL_BYTES if reads_by_delta(lake) else inf
     rows = read_small(lake, table, version, most)
     if rows is not None:
         return digest_of_rows(rows, table)

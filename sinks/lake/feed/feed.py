@@ -3,7 +3,9 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.feed import FeedRows, merge_versions
@@ -14,11 +16,12 @@ from cdc.core.table import Table, TableName
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.delta.actions import commit_id
 from cdc.sinks.lake.delta.log import DeltaLog, LogDamagedError
-from cdc.sinks.lake.delta.scan import LakeCopy
+from cdc.sinks.lake.delta.scan import LakeCopy, Share, live_rows
 from cdc.sinks.lake.delta.snapshot import Snapshot
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.feed.commit_changes import CommitChanges, LazyParts, read_whole
 from cdc.sinks.lake.feed.frames import open_frame
+from cdc.sinks.lake.feed.small_tables import read_small
 from cdc.sinks.lake.layout import Lake
 from cdc.sinks.lake.metadata.cuts import Cut, Cuts
 
@@ -193,6 +196,16 @@ class LakeFeed:
         self.admit([table.name])
         files = [*self._snapshot(table.name, cut).files.values()]
         return LakeCopy(require_spark(self._spark), table, self._lake.table_storage(table.name), files)
+
+    def read(self, table: Table, cut: Cut) -> Iterator[pa.Table]:
+        """The table's rows at a cut, in this process, in parts of its Arrow schema, as other readers of Delta see them.
+
+        Where only Spark could read them so, by our own reader.
+        """
+        files = [*self._snapshot(table.name, cut).files.values()]
+        rows = read_small(self._lake, table, cut.versions[str(table.name)], inf)
+        own = (part for file in files for part in live_rows(self._lake.table_storage(table.name), Share(file), table))
+        return own if rows is None else rows
 
     def row_count(self, name: TableName, cut: Cut) -> int:
         """The table's number of rows at a cut."""

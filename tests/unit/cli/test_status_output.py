@@ -16,6 +16,8 @@ from cdc.run.status.things import (
     State,
     StatusValue,
     TableStatus,
+    TableVerdict,
+    Verification,
     Writes,
     to_time,
 )
@@ -109,6 +111,19 @@ def test_a_copy_is_an_estimate_with_its_time_left(capsys: pytest.CaptureFixture[
     kept = "1,000 of 4,000 bytes retained, extended, full in 3 h 2 min, held by pid 7 (me), open for 12 min"
     assert ["slot", f"cdc_shop at {AT}, {kept}"] in lines
     assert ["capture", "cdc-shop running, task running"] in lines
+
+
+def test_verifications_are_as_old_as_the_table_that_waits_longest(capsys: pytest.CaptureFixture[str]) -> None:
+    by_table = {name: TableVerdict(tried=to_time(NOW - 60), at=to_time(NOW - 60)) for name in ("public.a", "public.b")}
+    rolling = Verification(
+        at=to_time(NOW), verdict="different", tables=2, of=2, rows=9, keys=3, moved=1, oldest_at=to_time(NOW - 60)
+    )
+    begun = Verification(at=to_time(NOW), verdict="not all compared", tables=1, of=3, rows=4, by_table=by_table)
+    found = {"lake": rolling, "search": begun, "latest": Verification(at=to_time(NOW - 7200), verdict="equal")}
+    lines, _ = printed(capsys, replace(document({}, {}), verifications=found))
+    assert ["lake", "different", "2 of 2", "9", "3", "1", "60 s ago"] in lines
+    assert ["search", "not all compared", "1 of 3", "4", "0", "0", "not all yet"] in lines
+    assert ["latest", "equal", "0 of 0", "0", "0", "2 h 0 min ago"] in lines
 
 
 @pytest.mark.parametrize(

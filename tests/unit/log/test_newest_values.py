@@ -4,7 +4,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc.columns.rows.digest import digest_of
-from cdc.log.clients.reader import Record
 from cdc.sinks.latest.read import newest_values
 
 RECORDS = st.lists(st.tuples(st.binary(max_size=2), st.none() | st.binary(max_size=3)), max_size=60)
@@ -13,5 +12,4 @@ RECORDS = st.lists(st.tuples(st.binary(max_size=2), st.none() | st.binary(max_si
 @given(RECORDS, st.integers(1, 8))
 def test_as_a_table_that_is_held_whole(records: list[tuple[bytes, bytes | None]], most: int) -> None:
     newest = {key: value for key, value in dict(records).items() if value is not None}
-    read = [Record("t", 0, at, key, value) for at, (key, value) in enumerate(records)]
-    assert newest_values(lambda: read, most) == digest_of(newest.values())
+    assert newest_values(lambda: records, most) == digest_of(newest.values())

@@ -29,7 +29,7 @@ from tests.unit.config.test_settings import made
 from tests.unit.run.test_kept_histories import settings_of
 
 EQUAL = Verdict(Comparison(1, 1))
-NO_SPARK = cast("SparkSession", None)
+SPARK = cast("SparkSession", object())
 ALONE = [
     KeyError("n"),
     StopIteration(),
@@ -92,10 +92,10 @@ def test_a_tables_comparison_ends_no_other(error: Exception) -> None:
             raise error
         return digest
 
-    pinned = PinnedSource(NO_SPARK, *cast("tuple[Any, Any]", (None, None)), Lsn(9), cast("Any", None), 9, ExitStack())
+    pinned = PinnedSource(SPARK, *cast("tuple[Any, Any]", (None, None)), Lsn(9), cast("Any", None), 9, ExitStack())
     pinned.digests.update({(THINGS.name, ""): digest, (OTHERS.name, ""): digest})
     position = Position(1, Lsn(9), 1)
-    reader = FollowerReader(lambda: position, cast("Any", None), read_digest)
+    reader = FollowerReader(lambda: position, cast("Any", None), read_digest, stored=cast("Any", None))
     if error in OF_ALL:
         with pytest.raises(type(error)):
             pinned.verdicts(reader, position, [THINGS, OTHERS])

@@ -18,7 +18,6 @@ from cdc.run.status.judging.measures import Measures
 from cdc.run.status.judging.parts import describe_parts, judge_path
 from cdc.run.status.judging.problem_list import (
     find_catalog_problems,
-    find_differences,
     find_follower_problems,
     find_part_problems,
     list_problems,
@@ -36,6 +35,7 @@ from cdc.run.status.judging.states import (
 )
 from cdc.run.status.judging.steps import list_steps
 from cdc.run.status.judging.verdict import reach_verdict
+from cdc.run.status.judging.verifications import find_verification_problems, judge_comparison
 from cdc.run.status.judging.view_list import list_views
 from cdc.run.status.stream_report import StreamReport
 from cdc.run.status.things import (
@@ -169,7 +169,7 @@ class Composition:
         yield from find_follower_problems(facts, judged)
         for look in (facts.tables.value, facts.views.value):
             yield from look.findings if look else ()
-        yield from find_differences(facts.verifications)
+        yield from find_verification_problems(facts.verifications, facts.now)
         yield from find_catalog_problems(facts.catalog)
         for rows in facts.rows.values():
             yield from rows.value.findings if rows.value else ()
@@ -234,7 +234,6 @@ class Composition:
     def _tables(self) -> Iterator[tuple[str, TableStatus]]:
         facts, look = self._facts, self._facts.tables.value
         names = [str(table) for table in look.tables] if look else map(str, self._settings.selection.names)
-        verified = facts.verifications.get(self._lake)
         source = facts.rows[SOURCE].value if SOURCE in facts.rows else None
         for name in names:
             state = look.states.get(name) if look and not facts.tables.is_stale(facts.now) else None
@@ -242,6 +241,7 @@ class Composition:
             held = look.held.get(name, (0, 0)) if look else (0, 0)
             counts = {key: rows.value for key, rows in facts.rows.items() if key != SOURCE and rows.value}
             copy = facts.copies.get(name)
+            verified_at, verdict = judge_comparison(facts.verifications, name)
             yield (
                 name,
                 TableStatus(
@@ -261,8 +261,8 @@ class Composition:
                     changes_waiting=self._measures.changes_waiting(name, stop.lsn) if stop else None,
                     history=TableName.parse(name) in self._settings.histories,
                     copy=describe_copy(copy) if copy else None,
-                    verified_at=verified.at if verified else None,
-                    verdict=verified.verdict if verified else None,
+                    verified_at=verified_at,
+                    verdict=verdict,
                 ),
             )
 

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Final
 
 from cdc.run.status.document import Document, StatusEvent
-from cdc.run.status.things import FollowerStatus, Level, Part, State, TableStatus, View
+from cdc.run.status.things import FollowerStatus, Level, Part, State, TableStatus, Verification, View
 
 MOST: Final = 200
 KEPT: Final = timedelta(hours=24)
@@ -81,6 +81,13 @@ def _tell_others(document: Document, before: Document) -> Iterator[StatusEvent]:
             text = f"{letters.table}: {letters.messages:,} messages not applied ({letters.reason})"
             yield StatusEvent(at=document.at, kind="letters", text=text, level=Level.KNOW)
     for name, verified in document.verifications.items():
-        if name not in before.verifications or before.verifications[name].at != verified.at:
+        if _tells(verified, before.verifications.get(name)):
             level = None if verified.verdict == "equal" else Level.NOW
             yield StatusEvent(at=document.at, kind="verify", text=f"{name} verified: {verified.verdict}", level=level)
+
+
+def _tells(now: Verification, before: Verification | None) -> bool:
+    """Whether a verification is news; of a rolling one, which ends a turn every now and then, another verdict is."""
+    if before is None or before.at == now.at:
+        return before is None
+    return now.every_seconds is None or now.verdict != before.verdict

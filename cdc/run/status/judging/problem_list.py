@@ -8,12 +8,11 @@ from msgspec.structs import replace
 
 from cdc.config.settings import VIEWS
 from cdc.core.errors import CdcError, PausedError, PreconditionError
-from cdc.core.plural import format_count
 from cdc.run.status.asking.facts import LOST, Facts, Trouble
 from cdc.run.status.document import StatusProblem, Subject
 from cdc.run.status.judging.states import Judged
 from cdc.run.status.stream_report import CatalogReport
-from cdc.run.status.things import Level, Slot, State, Verification, to_time
+from cdc.run.status.things import Level, Slot, State, to_time
 
 AFTER_LOG: Final = ("capture", "lake")
 """Parts that may fail since the log does not answer."""
@@ -119,27 +118,6 @@ def _stream_finding(name: str, error: CdcError, event: str, since: float | None)
     told = error if is_paused else type(error)(f"{event}: {error.what}", error.remedy)
     headline = f"follower {name} is paused" if is_paused else event
     return Trouble(f"follower.stopped:{name}", Level.NOW, told, headline, since=since)
-
-
-def find_differences(verifications: Mapping[str, Verification]) -> list[Trouble]:
-    """The findings of followers that differed from the source when they were compared last."""
-    return [
-        Trouble(
-            f"verify.differs:{name}",
-            Level.NOW,
-            PreconditionError(
-                f"{name} differed from the source in {format_count(found.differences, 'table')}, at {found.lsn}",
-                "`cdc verify` names the keys, and forgets this once all is equal",
-            ),
-            f"{name} differs from the source",
-            "Readers may see other rows there than the source has.",
-            since=found.at.timestamp(),
-            verb="verify",
-            is_failure=False,
-        )
-        for name, found in verifications.items()
-        if found.differences
-    ]
 
 
 def find_catalog_problems(report: CatalogReport | None) -> list[Trouble]:

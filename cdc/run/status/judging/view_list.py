@@ -7,6 +7,7 @@ from cdc.core.position import format_lsn
 from cdc.run.status.asking.facts import Facts, StreamLook
 from cdc.run.status.judging.measures import Measures
 from cdc.run.status.judging.states import Judged, judge_view
+from cdc.run.status.judging.verifications import judge_comparison
 from cdc.run.status.things import State, View, to_known_time
 from cdc.views.statement.final_windows import LATE
 
@@ -18,10 +19,10 @@ def list_views(
     look, stream = facts.views.value, facts.streams.get(VIEWS, StreamLook())
     described = {str(view.name): view for view in look.views} if look else {}
     lag = measures.followers[VIEWS].lag if settings.views else None
-    verified = facts.verifications.get(VIEWS)
     for order, view in enumerate(settings.view_definitions, 1):
         name = str(view.name)
         found, late = described.get(name), described.get(f"{name}{LATE}")
+        verified_at, verdict = judge_comparison(facts.verifications, name)
         judged = judge_view(found.state, stream, found.problem) if found else Judged(State.UNKNOWN, "not known")
         yield (
             name,
@@ -39,7 +40,7 @@ def list_views(
                 late=late.rows if late else None,
                 tables=sorted(reads[name]),
                 holders=[follower for follower in settings.followers if settings.holds(follower, view.name)],
-                verified_at=verified.at if verified else None,
-                verdict=verified.verdict if verified else None,
+                verified_at=verified_at,
+                verdict=verdict,
             ),
         )

@@ -96,7 +96,9 @@ FULL = Document(
         f"public.items|{n}": Letters(table="public.items", reason=f"not a date: {n}", keys=1, messages=2)
         for n in range(3)
     },
-    verifications={"lake": Verification(at=to_time(NOW - 60), verdict="equal")},
+    verifications={
+        "lake": Verification(at=to_time(NOW - 60), verdict="equal", oldest_at=to_time(NOW - 90), every_seconds=3600.0)
+    },
     lake_files=FileCounts(files=3, small_files=1, bytes=90, dead_row_ratio=0.25),
     log_age_seconds=4.0,
     log_bytes={"changes": 1000, "transactions": 10},
@@ -192,7 +194,7 @@ def test_rules_and_dashboard_name_metrics_that_exist() -> None:
     rules = re.findall("expr: (.*)", (ROOM / "alerts.yaml").read_text())
     panels = json.loads((ROOM / "dashboard.json").read_text())["panels"]
     queries = [target["expr"] for panel in panels for target in panel["targets"]]
-    assert len(rules) == 29
+    assert len(rules) == 30
     assert len(queries) > 20
     for query in (*rules, *queries):
         assert named_in(query), query

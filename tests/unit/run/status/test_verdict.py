@@ -10,13 +10,13 @@ from cdc.run.status.asking.facts import LOST, CaptureLook, Facts, SourceChecks, 
 from cdc.run.status.asking.questions import LastAnswer
 from cdc.run.status.document import StatusProblem
 from cdc.run.status.judging.problem_list import (
-    find_differences,
     find_part_problems,
     list_problems,
 )
 from cdc.run.status.judging.slot_problems import find_slot_problems
 from cdc.run.status.judging.states import Judged
 from cdc.run.status.judging.verdict import reach_verdict
+from cdc.run.status.judging.verifications import find_verification_problems, judge_comparison
 from cdc.run.status.things import (
     CopyStatus,
     FollowerStatus,
@@ -25,6 +25,7 @@ from cdc.run.status.things import (
     Slot,
     State,
     TableStatus,
+    TableVerdict,
     Verification,
     to_time,
 )
@@ -110,9 +111,36 @@ def test_a_follower_that_differed_is_told_until_it_was_equal() -> None:
         "lake": Verification(at=at, verdict="equal"),
         "search": Verification(at=at, verdict="different", differences=2, lsn="0/7"),
     }
-    [problem] = list_problems(find_differences(kept), None).values()
+    [problem] = list_problems(find_verification_problems(kept, at.timestamp()), None).values()
     assert (problem.level, problem.since, problem.command, problem.exit_code) == (Level.NOW, at, "cdc verify", 0)
     assert problem.why == "search differed from the source in 2 tables, at 0/7"
+
+
+def test_a_rolling_verification_that_does_not_keep_its_period_is_told() -> None:
+    at = to_time(1_700_000_000)
+    by_table = {
+        "a.b": TableVerdict(tried=at, at=at, verdict="equal"),
+        "a.c": TableVerdict(tried=at, why="it is locked"),
+    }
+    found = Verification(at=at, verdict="equal", every_seconds=3600.0, by_table=by_table)
+    kept = {"lake": found, "search": Verification(at=at, verdict="equal")}
+    assert not find_verification_problems(kept, at.timestamp() + 7200)
+    [problem] = list_problems(find_verification_problems(kept, at.timestamp() + 7201), None).values()
+    assert (problem.level, problem.since, problem.exit_code) == (Level.KNOW, at, 0)
+    assert problem.why == "a.b of lake was compared with the source last 2 h 0 min ago, and is to be each 60 min"
+
+
+def test_of_a_tables_verdicts_the_worst_is_shown() -> None:
+    old, new = to_time(1_700_000_000), to_time(1_700_000_009)
+    verdicts = {
+        "lake": TableVerdict(tried=new, at=new, verdict="equal"),
+        "search": TableVerdict(tried=old, at=old, verdict="equal"),
+        "latest": TableVerdict(tried=old, at=old, verdict="different"),
+    }
+    kept = {name: Verification(at=new, verdict="", by_table={"a.b": verdict}) for name, verdict in verdicts.items()}
+    assert judge_comparison(kept, "a.b") == (old, "different")
+    assert judge_comparison({name: kept[name] for name in ("lake", "search")}, "a.b") == (old, "equal")
+    assert judge_comparison(kept, "a.c") == (None, None)
 
 
 def test_one_error_of_several_questions_is_one_problem() -> None:

@@ -18,12 +18,12 @@ export function paintLetters() {
 
 function verificationRow([name, v]) {
   const [shape, colour] = v.verdict !== 'equal' ? ['stopped', 'now'] : ['ok', 'ok'];
-  return html`<tr data-key="${name}"><td class="lead"><b>${name}</b></td><td data-h="Result"><span class="state s-${colour}">${icon(shape)}${v.verdict}</span></td><td data-h="Compared" class="num duo">${short(v.rows)} rows<small>${count(v.tables)} of ${count(v.of)} ${name === 'views' ? 'views' : 'tables'}</small></td><td data-h="When" class="num duo">${when(v.at)}</td></tr>`;
+  return html`<tr data-key="${name}"><td class="lead"><b>${name}</b></td><td data-h="Result"><span class="state s-${colour}">${icon(shape)}${v.verdict}</span></td><td data-h="Compared" class="num duo">${short(v.rows)} rows<small>${count(v.tables)} of ${count(v.of)} ${name === 'views' ? 'views' : 'tables'}</small></td><td data-h="Keys" class="num duo">${v.keys ? html`<span class="s-now">${count(v.keys)} differ</span>` : '–'}<small>${v.moved ? `${count(v.moved)} moved` : ''}</small></td><td data-h="When" class="num duo">${when(v.at)}<small>${v.every_seconds ? (v.oldest_at ? html`oldest ${when(v.oldest_at)}` : 'not all yet') : ''}</small></td></tr>`;
 }
 export function paintVerifications() {
   const all = Object.entries(page.doc.verifications);
-  const body = all.length ? grid(['Follower', 'Result', '>Compared', '>When'], all.map(verificationRow)) : html`<div class="empty">Not verified yet. <code>cdc verify</code> compares every row.</div>`;
-  put('verification', html`${head('verification', 'Verification', 'Every row compared with the source, at one LSN', actButton('verify', ''))}${body}`);
+  const body = all.length ? grid(['Follower', 'Result', '>Compared', '>Keys', '>When'], all.map(verificationRow)) : html`<div class="empty">Not verified yet. <code>cdc verify</code> compares every row.</div>`;
+  put('verification', html`${head('verification', 'Verification', 'Every row compared with the source', actButton('verify', ''))}${body}`);
 }
 
 export function paintTimeline() {

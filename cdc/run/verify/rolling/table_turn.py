@@ -1,0 +1,74 @@
+"""One turn of one table: a look at all rows, then looks at what differed or moved, until a verdict is known."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from cdc.columns.rows.compare import DIFFERING, EXTRA, MISSING, TWICE, Comparison, KeyDifference
+from cdc.columns.rows.row_prints import Names, select_among
+from cdc.core.errors import CdcError, PreconditionError
+from cdc.core.position import Lsn
+from cdc.run.verify.report import Verdict
+from cdc.run.verify.rolling.comparison import NameDifferences, concat_names
+from cdc.run.verify.rolling.look import Look
+
+LookAt = Callable[[Names | None], tuple[Lsn, Mapping[str, Look]]]
+"""Looks at all rows, or at those of these names."""
+MOST_LOOKS: Final = 5
+"""Looks of a turn. What moves in each of them changes all the time."""
+
+
+@dataclass(slots=True)
+class _Follower:
+    """What is known of one follower: `left` are names without a verdict, of which `suspects` differed once."""
+
+    first: NameDifferences
+    left: Names
+    suspects: int
+    faults: dict[str, list[Names]] = field(default_factory=dict)
+    keys: list[KeyDifference] = field(default_factory=list)
+    error: CdcError | None = None
+
+    @classmethod
+    def of(cls, look: Look) -> "_Follower":
+        different = look.found.different
+        left = concat_names([different, look.found.moved])
+        return cls(look.found, left, len(different), error=look.error)
+
+    def take(self, look: Look, most: int) -> None:
+        """Take a later look: what differs in it is a fault, and what has moved again is left."""
+        self.error = self.error or look.error
+        if self.error:
+            self.left, self.suspects = self.left[:0], 0
+            return
+        for kind, names in look.found.kinds.items():
+            self.faults.setdefault(kind, []).append(names)
+        self.keys += look.describe(most - len(self.keys))
+        moved = look.found.moved
+        self.left, self.suspects = (moved[select_among(moved, self.left)] if len(moved) else moved), 0
+
+    def verdict(self) -> Verdict:
+        if self.error:
+            return Verdict(None, stopped=PreconditionError(self.error.what, self.error.remedy))
+        counts = {kind: len(np.unique(concat_names(names), axis=0)) for kind, names in self.faults.items()}
+        kinds = {kind: counts.get(kind, 0) for kind in (MISSING, EXTRA, DIFFERING, TWICE)}
+        rows = self.first.source_rows, self.first.follower_rows
+        return Verdict(Comparison(*rows, **kinds, keys=tuple(self.keys)), moved=len(self.left))
+
+
+def take_turn(look: LookAt, most_keys: int, *, settles: bool) -> tuple[Lsn, Mapping[str, Verdict]]:
+    """Compare a table in its followers; names at most `most_keys` keys of each. Errors of `look` pass through.
+
+    `settles`: looks again at what has moved, until it is compared, too; else only where something differs.
+    """
+    lsn, first = look(None)
+    followers = {name: _Follower.of(each) for name, each in first.items()}
+    for _ in range(1, MOST_LOOKS):
+        if not any(len(each.left) if settles else each.suspects for each in followers.values()):
+            break
+        lsn, again = look(np.unique(concat_names([each.left for each in followers.values()]), axis=0))
+        for name, each in again.items():
+            followers[name].take(each, most_keys)
+    return lsn, {name: each.verdict() for name, each in followers.items()}

@@ -1,0 +1,245 @@
+"""Prints of two sides are compared as a dictionary would compare them, whatever moved, and whatever was spoilt."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cdc.columns.rows.compare import DIFFERING, EXTRA, MISSING, TWICE
+from cdc.columns.rows.digest import digest_of
+from cdc.columns.rows.row_prints import (
+    LONGEST_NAME,
+    Names,
+    StoredRows,
+    digest_stored,
+    find_nulls,
+    keep_newest,
+    print_names,
+    print_rows,
+    select_among,
+)
+from cdc.core.errors import PreconditionError
+from cdc.core.position import Lsn
+from cdc.core.table import TableName
+from cdc.run.verify.report import DIFFERENT, EQUAL, MOVED, STOPPED, Report
+from cdc.run.verify.rolling.comparison import NameDifferences, compare_prints
+from cdc.run.verify.rolling.look import MOST_TEXTS, Look, PrintedSide, Texts
+from cdc.run.verify.rolling.print_files import BUCKETS, PrintFiles, bucket_of, split_names
+from cdc.run.verify.rolling.table_turn import MOST_LOOKS, take_turn
+from cdc.sinks.opensearch.bulk import shorten
+
+KEYS = st.integers(0, 12)
+ROWS = st.lists(st.tuples(KEYS, st.integers(0, 2)), max_size=30)
+
+
+def stored(rows: Sequence[tuple[int, int | None]]) -> StoredRows:
+    documents = [None if value is None else str(value).encode() for _, value in rows]
+    return StoredRows([str(key).encode() for key, _ in rows], documents)
+
+
+def named(*keys: int) -> Names:
+    return print_names(str(key).encode() for key in keys)
+
+
+def to_keys(found: NameDifferences) -> Mapping[str, set[int]]:
+    """The kinds of differences, with the keys that have these names."""
+    known = {named(key).tobytes(): key for key in range(13)}
+    return {kind: {known[name.tobytes()] for name in names} for kind, names in found.kinds.items()}
+
+
+@given(st.dictionaries(KEYS, st.integers(0, 2)), ROWS, st.sets(KEYS))
+def test_what_differs_is_what_differs_row_by_row(
+    source: dict[int, int], follower: list[tuple[int, int]], moved: set[int]
+) -> None:
+    found = compare_prints(print_rows(stored([*source.items()])), print_rows(stored(follower)), named(*moved))
+    times, own = Counter(key for key, _ in follower), dict(follower)
+    expected = {
+        MISSING: {key for key in source if not times[key]},
+        EXTRA: {key for key in times if key not in source},
+        TWICE: {key for key in source if times[key] > 1},
+        DIFFERING: {key for key in source if times[key] == 1 and own[key] != source[key]},
+    }
+    left = {kind: keys - moved for kind, keys in expected.items()}
+    assert to_keys(found) == {kind: keys for kind, keys in left.items() if keys}
+    assert len(found.moved) == len(moved)
+    assert (found.source_rows, found.follower_rows) == (len(source), len(follower))
+
+
+@given(ROWS, ROWS)
+def test_rows_without_a_key_are_counted(source: list[tuple[int, int]], follower: list[tuple[int, int]]) -> None:
+    """Each is named by the whole of it."""
+    sides = [Counter(key for key, _ in rows) for rows in (source, follower)]
+    ours, theirs = (print_rows(stored([(key, key) for key, _ in rows])) for rows in (source, follower))
+    found = to_keys(compare_prints(ours, theirs, named(), keyed=False))
+    assert found.get(MISSING, set()) == set(sides[0] - sides[1])
+    assert found.get(EXTRA, set()) == set(sides[1] - sides[0])
+
+
+@given(st.lists(st.tuples(KEYS, st.one_of(st.none(), st.integers(0, 2)))))
+def test_of_a_log_the_newest_rows_count(records: list[tuple[int, int | None]]) -> None:
+    newest = {key: value for key, value in dict(records).items() if value is not None}
+    found = compare_prints(print_rows(stored([*newest.items()])), keep_newest(print_rows(stored(records))), named())
+    assert not found.kinds
+    assert found.follower_rows == len(newest)
+    logged = replace(stored(records), is_log=True)
+    with patch("cdc.columns.rows.row_prints.LOGGED", 3):
+        parts = [replace(stored([record]), is_log=True) for record in records]
+        assert digest_stored(parts) == digest_stored([logged])
+    assert digest_stored([logged]) == digest_of(str(value).encode() for value in newest.values())
+    assert digest_stored([stored([*newest.items()]), stored([])]) == digest_stored([logged])
+
+
+@settings(max_examples=20)
+@given(st.lists(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 9)), max_size=40), max_size=4))
+def test_files_give_back_each_row_once_in_its_bucket(
+    tmp_path_factory: pytest.TempPathFactory, parts: list[list[tuple[int, int]]]
+) -> None:
+    files = PrintFiles(tmp_path_factory.mktemp("prints") / "side")
+    for part in parts:
+        files.add(print_rows(stored(part)))
+    every = print_rows(stored([row for part in parts for row in part]))
+    buckets = [*files.read()]
+    assert len(buckets) == BUCKETS
+    for number, (found, names) in enumerate(zip(buckets, split_names(every[:, :2]), strict=True)):
+        assert set(bucket_of(found).tolist()) <= {number}
+        # in the order in which they came
+        assert found.tolist() == every[bucket_of(every) == number].tolist()
+        assert found[:, :2].tolist() == names.tolist()
+
+
+def test_a_long_name_is_the_hash_that_an_index_has_in_its_place() -> None:
+    names = ["x" * LONGEST_NAME, "x" * (LONGEST_NAME + 1)]
+    held = [name.encode() for name in shorten(pa.array(names)).to_pylist()]
+    assert held[1] != names[1].encode()
+    assert print_names(name.encode() for name in names).tolist() == print_names(held).tolist()
+
+
+class Looks:
+    """Looks that find what is given, one after the other; which names were asked for."""
+
+    def __init__(self, *found: Mapping[str, Look]) -> None:
+        self._found = [*found]
+        self.asked: list[Names | None] = []
+
+    def __call__(self, only: Names | None) -> tuple[Lsn, Mapping[str, Look]]:
+        self.asked.append(only)
+        return Lsn(len(self.asked)), self._found.pop(0)
+
+
+def seen(*, moved: Sequence[int] = (), **kinds: Sequence[int]) -> Look:
+    return Look(NameDifferences(9, 9, {kind: named(*keys) for kind, keys in kinds.items()}, named(*moved)))
+
+
+def test_what_differs_is_looked_at_again_and_only_then_a_fault() -> None:
+    """The log has a commit before the source shows it: the first look alone proves nothing."""
+    looks = Looks({"lake": seen(missing=[1, 2], moved=[3])}, {"lake": seen(missing=[2])})
+    _, found = take_turn(looks, 9, settles=False)
+    comparison = found["lake"].comparison
+    assert comparison is not None
+    assert (comparison.missing, found["lake"].moved, found["lake"].word) == (1, 0, DIFFERENT)
+    asked = looks.asked[1]
+    assert asked is not None
+    rows = print_rows(stored([(n, 0) for n in range(5)]))
+    assert select_among(rows, asked).nonzero()[0].tolist() == [1, 2, 3]
+
+
+def test_what_moves_is_left_to_the_next_turn() -> None:
+    looks = Looks({"lake": seen(moved=[3, 4])})
+    _, found = take_turn(looks, 9, settles=False)
+    assert (found["lake"].word, found["lake"].moved) == (MOVED, 2)
+
+
+def test_what_moves_is_settled_where_somebody_waits() -> None:
+    looks = Looks(
+        {"lake": seen(moved=[3, 4, 5]), "search": seen(moved=[3, 4, 5, 6])},
+        {"lake": seen(moved=[4, 7]), "search": seen(differing=[6], moved=[4, 7])},
+        {"lake": seen(), "search": seen()},
+    )
+    _, found = take_turn(looks, 9, settles=True)
+    assert (found["lake"].word, found["search"].word) == (EQUAL, DIFFERENT)
+    # 7 had a verdict already
+    assert not found["lake"].moved
+
+
+def test_what_never_rests_is_told() -> None:
+    looks = Looks(*[{"lake": seen(moved=[1])}] * MOST_LOOKS)
+    lsn, found = take_turn(looks, 9, settles=True)
+    assert (lsn, found["lake"].word, found["lake"].moved) == (MOST_LOOKS, MOVED, 1)
+    assert found["lake"].as_json()["moved_keys"] == 1
+    report = Report(lsn, {"lake": {TableName("a", "b"): found["lake"]}})
+    assert not report.is_equal
+    with pytest.raises(PreconditionError, match="while they were compared"):
+        report.check_equal()
+
+
+def test_a_follower_that_does_not_answer_ends_no_others_comparison() -> None:
+    down = Look(error=PreconditionError("it does not answer", "start it"))
+    _, found = take_turn(Looks({"lake": seen(), "search": down}), 9, settles=True)
+    assert (found["lake"].word, found["search"].word) == (EQUAL, STOPPED)
+    looks = Looks({"lake": seen(missing=[1]), "search": seen(missing=[1])}, {"lake": seen(missing=[1]), "search": down})
+    _, found = take_turn(looks, 9, settles=False)
+    assert (found["lake"].word, found["search"].word) == (DIFFERENT, STOPPED)
+
+
+def test_prints_of_nothing_are_nothing() -> None:
+    empty = print_rows(stored([]))
+    assert not compare_prints(empty, keep_newest(empty), named()).kinds
+    assert empty.shape == (0, 4)
+    assert np.asarray(named()).shape == (0, 2)
+
+
+def texts_of(side: Mapping[int, str]) -> Texts:
+    return {named(key).tobytes(): (f'{{"id":{key}}}'.encode(), text.encode()) for key, text in side.items()}
+
+
+def seen_texts(source: Mapping[int, str], follower: Mapping[int, str]) -> Look:
+    """A later look at all of these documents, of which each differs."""
+    found = NameDifferences(9, 9, {DIFFERING: named(*source)})
+    return Look(found, texts_of(source), texts_of(follower), ("id", "a", "b"))
+
+
+def test_a_document_from_before_a_change_of_the_table_is_none_that_differs() -> None:
+    """It lacks a new column, which is null in the others, or has one that is gone."""
+    source = {1: '{"id":1,"a":"x","b":null}', 2: '{"id":2,"a":"x","b":null}', 3: '{"id":3,"a":"x","b":1}', 4: "{}"}
+    follower = {1: '{"id":1,"a":"x"}', 2: '{"id":2,"a":"x","gone":7}', 3: '{"id":3,"a":"y"}', 4: "no document"}
+    look = seen_texts(source, follower).check_texts()
+    assert to_keys(look.found) == {DIFFERING: {3, 4}}
+    assert [(each.key, each.columns) for each in look.describe(9)] == [
+        ({"id": "3"}, ("a", "b")),
+        ({"id": "4"}, ("id", "a", "b")),
+    ]
+    assert len(look.describe(1)) == 1
+    # what nobody has kept the texts of is not decided
+    left = seen_texts({1: source[1]} | {5: "{}"}, {1: follower[1]}).check_texts()
+    assert (to_keys(left.found), len(left.found.moved)) == ({}, 1)
+
+
+def test_nulls_of_columns_are_left_out_and_nothing_in_a_text() -> None:
+    nulls = find_nulls(["a", 'b"', "c"])
+    rows = [
+        b'{"id":1,"a":null,"c":2}',
+        b'{"id":1,"c":2}',
+        b'{"id":1,"c":2,"b\\"":null}',
+        b'{"id":1,"t":",\\"a\\":null"}',
+    ]
+    prints = print_rows(StoredRows([b"1"] * 4, rows), nulls)
+    assert (prints[:3] == prints[0]).all()
+    assert (prints[3] == print_rows(StoredRows([b"1"], [rows[3]]))[0]).all()
+
+
+def test_texts_are_kept_of_few_rows_and_of_a_log_the_last(tmp_path: Path) -> None:
+    side = PrintedSide(PrintFiles(tmp_path / "side"), find_nulls([]))
+    side.take(stored([(1, 1), (2, 2)]), None)
+    assert not side.texts
+    side.take(stored([(1, 1), (2, 2), (1, 3)]), named(1))
+    assert side.texts == {named(1).tobytes(): (b"1", b"3")}
+    many = range(MOST_TEXTS + 9)
+    side.take(stored([(key, key) for key in many]), named(*many))
+    assert len(side.texts) == MOST_TEXTS

@@ -1,0 +1,64 @@
+"""What has changed between two cuts is left out of a comparison: each key of it, and no other."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cdc.columns.rows.documents import documents, key_documents
+from cdc.columns.rows.held import Held
+from cdc.columns.rows.row_prints import Names, print_names, select_among
+from cdc.core.errors import PreconditionError
+from cdc.run.verify.rolling.comparison import concat_names
+from cdc.run.verify.rolling.moved_rows import CUTS_AT_A_TIME, MovedRows
+from cdc.sinks.lake.feed.feed import LakeFeed
+from tests.contract.followers import OTHERS
+from tests.support.histories import THINGS
+from tests.support.lake.places import in_folder
+from tests.support.lake.tracked import TrackedLake
+
+
+def names(*keys: int) -> Names:
+    return print_names(f'{{"id":{key}}}'.encode() for key in keys)
+
+
+def keys_of(found: Names) -> set[int]:
+    return {key for key in range(200) if len(found) and select_among(names(key), found)[0]}
+
+
+def test_each_key_that_changed_has_moved_and_no_other(tmp_path: Path) -> None:
+    lake = TrackedLake(in_folder(tmp_path))
+    lake.put(1, {"id": 1, "small": 1, "big": "before"})
+    feed = LakeFeed(None, lake.lake)
+    moved = MovedRows(feed, THINGS, feed.last_cut(), [None])
+    moved.extend()
+    assert keys_of(moved.names(None)) == set()
+    lake.put(2, {"id": 2, "small": 1, "big": "after"})
+    lake.put(3, {"id": 1, "small": 1, "big": "another table's"}, table=OTHERS.name)
+    assert moved.extend().position.lsn == 30
+    assert keys_of(moved.names(None)) == {2}
+    # more cuts than are read together
+    for number in range(4, 4 + CUTS_AT_A_TIME + 5):
+        lake.put(number, {"id": number, "small": 1, "big": "new"})
+    moved.extend()
+    assert keys_of(moved.names(None)) == {2, *range(4, 4 + CUTS_AT_A_TIME + 5)}
+
+
+def test_deleted_rows_have_moved_as_each_form_names_them(tmp_path: Path) -> None:
+    lake = TrackedLake(in_folder(tmp_path))
+    feed = LakeFeed(None, lake.lake)
+    other = Held(THINGS, documents, "other", lambda keys, table: key_documents(keys, table).cast("string"))
+    moved = MovedRows(feed, THINGS, feed.last_cut(), [None, other])
+    lake.truncate(1)
+    moved.extend()
+    assert keys_of(moved.names(None)) == keys_of(moved.names(other)) == {1, 2}
+    assert concat_names([]).shape == (0, 2)
+
+
+def test_a_table_that_is_copied_again_is_compared_in_another_turn(tmp_path: Path) -> None:
+    lake = TrackedLake(in_folder(tmp_path))
+    feed = LakeFeed(None, lake.lake)
+    moved = MovedRows(feed, THINGS, feed.last_cut(), [None])
+    lake.copy_again(THINGS, [{"id": 9, "small": 9, "big": "c"}], 2)
+    with pytest.raises(PreconditionError, match=re.escape(f"{THINGS.name} was copied again")):
+        moved.extend()
