@@ -123,7 +123,10 @@ def recapture(pipeline: Pipeline, say: Say, progress: Progress) -> RecaptureResu
         context = CopyContext(pipeline, connection, client, [table.name for table in tables], registered, say, progress)
         pending = _PendingCopies()
         copied = copies.copy_with_restarts(context, copies.copy_on_pipeline_slot, pending, context.captured)
-        return _swap_copies(follower, pending, copied, start, number)
+        result = _swap_copies(follower, pending, copied, start, number)
+        # one that `cdc follow` was to make is made by that
+        pipeline.requests.forget_recapture()
+        return result
 
 
 def _accept_tables(pipeline: Pipeline, connection: Connection) -> tuple[list[Table], Sequence[PreconditionError]]:
