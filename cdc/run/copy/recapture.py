@@ -130,7 +130,10 @@ def recapture(pipeline: Pipeline, say: Say, progress: Progress) -> RecaptureResu
         pending = PendingCopies()
         copied = copies.copy_with_restarts(context, copies.copy_on_pipeline_slot, pending, context.captured)
         reach("recapture.copied")
-        return _swap_copies(follower, pending, copied, start, number)
+        result = _swap_copies(follower, pending, copied, start, number)
+        # one that `cdc follow` was to make is made by that
+        pipeline.requests.forget_recapture()
+        return result
 
 
 def _accept_tables(pipeline: Pipeline, connection: Connection) -> tuple[list[Table], Sequence[PreconditionError]]:

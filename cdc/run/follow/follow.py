@@ -30,6 +30,7 @@ from cdc.run.follow.stop_reports import StopReports
 from cdc.run.follow.stop_requests import StopRequests
 from cdc.run.guard.begin_anew import finish_plan
 from cdc.run.guard.slot_beats import keep_slot_moving
+from cdc.run.guard.slot_guard import SlotGuard
 from cdc.run.health.slot_drop import SlotDropPlan
 from cdc.run.kept_histories import describe_stopped_histories
 from cdc.run.kept_views import describe_stopped_views, find_unfilled_views
@@ -81,8 +82,11 @@ def follow(
             _follow_once(pipeline, names, say, stopping, until_caught_up=until_caught_up)
             return
         except HistoryLostError:
-            # of a slot that was dropped by plan, or what a stream has met behind it
-            if not may_begin_anew or SlotDropPlan.read(pipeline) is None:
+            if not may_begin_anew:
+                raise
+            # of a slot that was lost before the first look at it, or was dropped; or what a stream has met behind that
+            SlotGuard(pipeline, say).look()
+            if SlotDropPlan.read(pipeline) is None:
                 raise
         pipeline.look_again()
 

@@ -242,6 +242,7 @@ def test_a_slot_that_postgres_gave_up_is_begun_anew_by_policy(pipeline: Pipeline
     waiting.wait_for("not begun anew yet: the capture is paused")
     waiting.end()
     recapture_all(pipeline, spark)
+    assert SlotDropPlan.read(pipeline.opened()) is None
     catch_up(pipeline, spark)
     assert verify(pipeline, spark).is_equal
 
