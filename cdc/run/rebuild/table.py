@@ -19,7 +19,7 @@ from cdc.connect.source.catalog import TablesRefusedError
 from cdc.connect.source.row_estimates import estimate_rows
 from cdc.core.errors import DivergenceError, PreconditionError
 from cdc.core.plural import format_bytes, format_count
-from cdc.core.position import Bookmark, Lsn, Position, format_lsn
+from cdc.core.position import BEFORE_LOG, Bookmark, Lsn, Position, format_lsn
 from cdc.core.table import Table, TableName
 from cdc.core.waiting import wait_until
 from cdc.log.names import change_topic, transaction_topic
@@ -140,7 +140,10 @@ class TableRebuild:
             at = cut.position.as_json() if cut else None
             self.work.keep({name: Replaced(until, version, at) for name, version in there.items()})
             for table, files, bookmark in copies.values():
-                follower.load(table, files, bookmark, anew=True)
+                # the old one was followed beyond the copy: these changes are applied once more, to the new one
+                applied = cut.position.log_start.to_end_offset(bookmark.order_end) - 1 if cut else BEFORE_LOG
+                reached = None if applied == BEFORE_LOG else applied
+                follower.load(table, files, bookmark, anew=True, applied=reached)
             return {name: follower.tables.all()[name].id for name in copies}
 
     def _bring_on(self) -> None:
