@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from cdc.columns.feed import FedFollower
+    from cdc.sinks.search.follower import SearchFollower
 
 FedKinds = SearchSettings | LatestSettings | PercolatorSettings
 FollowerSettings = Annotated[DeltaSettings | FedKinds, Field(discriminator="kind")]
@@ -43,6 +44,15 @@ def fed_follower(spark: "SparkSession | None", settings: FedKinds, owner: Owner,
             # the rows are kept as kind search keeps them, and no kind imports another: so it is given them
             rows = SearchFollower(spark, settings, owner.pipeline, owner.follower)
             return PercolatorFollower(rows, settings, log, owner)
+
+
+def index_generation(
+    spark: "SparkSession", settings: SearchSettings, owner: Owner, generation: str
+) -> "SearchFollower":
+    """A generation of an index that nobody searches, as a follower of its own."""
+    from cdc.sinks.search.follower import SearchFollower
+
+    return SearchFollower(spark, settings, owner.pipeline, owner.follower, generation)
 
 
 def is_kept_in_log(settings: FollowerSettings) -> bool:

@@ -16,7 +16,6 @@ def register(app: typer.Typer) -> None:
     verbs = typer.Typer(no_args_is_help=True, help="What is derived from the tables and kept up.")
     verbs.command("list")(list_views)
     verbs.command("explain")(explain)
-    verbs.command("rebuild")(rebuild)
     app.add_typer(verbs, name="views")
 
 
@@ -57,13 +56,3 @@ def explain(context: typer.Context, name: View, json: Json = False) -> None:
         output.data(f"  {each.name} (line {each.line}, column {each.column}): {each.why}")
     if whole:
         output.data(f"computed as a whole at present: {whole}")
-
-
-def rebuild(context: typer.Context, name: View) -> None:
-    """Have a view filled anew, whatever is in it now; its readers keep the old rows until then."""
-    invocation = Invocation.read(context)
-    from cdc.run.kept_views import rebuild_view
-
-    with invocation.open_pipeline() as pipeline:
-        rebuild_view(pipeline, name)
-    output.say(f"{name}: the next `cdc follow` fills it anew")

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from cdc.config.settings import VIEWS
 from cdc.core.errors import ConfigurationError, PreconditionError
 from cdc.core.position import Lsn, format_lsn
 from cdc.core.table import Table, TableName
@@ -143,7 +142,7 @@ def explain_view(pipeline: Pipeline, name: str) -> Explanation:
 
 def compile_present_view(pipeline: Pipeline, name: str) -> CompiledView:
     """A view's statement, read over the tables as the lake has them. Raises like `explain_view`."""
-    view = _find_view(pipeline, name)
+    view = find_view(pipeline, name)
     lake, tables = pipeline.lake, dict[TableName, Table]()
     for table in sort_views([view])[view]:
         opened = layout.open_table(lake, table)
@@ -159,19 +158,8 @@ def find_whole_reason(pipeline: Pipeline, name: str) -> str | None:
     return cut.whole.get(name) if cut else None
 
 
-def rebuild_view(pipeline: Pipeline, name: str) -> None:
-    """Have a view filled anew by the next `cdc follow`, whatever is in it now.
-
-    Raises ConfigurationError for a name that is no view's, RefusedError while the views are being followed.
-    """
-    view, store = _find_view(pipeline, name), pipeline.views
-    with pipeline.leases.hold(VIEWS):
-        store.prepare(pipeline.settings.view_definitions)
-        position = store.position()
-        store.stop(view, position.lsn if position else Lsn(0), "it is to be filled anew")
-
-
-def _find_view(pipeline: Pipeline, name: str) -> ViewDefinition:
+def find_view(pipeline: Pipeline, name: str) -> ViewDefinition:
+    """The view of this name as it is computed now; raises ConfigurationError when there is none."""
     wanted = TableName.parse(name)
     view = next((view for view in define_present_views(pipeline) if view.name == wanted), None)
     if view is None:

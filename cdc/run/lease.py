@@ -17,8 +17,15 @@ COPIES: Final = ".copies"
 """The lease of whoever copies tables. No follower can have this name (`FOLLOWER_NAME`)."""
 LOOK_SECONDS = 0.5
 """Longer than `Leases.is_held` holds a lease."""
+HANDED_OVER: Final = PausedError("it rests while `cdc rebuild` swaps it", "it goes on by itself")
+"""The note of a stream that has handed its follower over."""
 _KINDS: tuple[type[CdcError], ...] = (UnreachableError, HistoryLostError, RefusedError, PausedError, PreconditionError)
 """The types that a noted problem is read back as."""
+
+
+def name_rebuild(follower: str) -> str:
+    """The lease of whoever rebuilds a follower, its own tables or the views."""
+    return f".rebuild-{follower}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +147,9 @@ def _refuse(follower: str, lock: Path) -> RefusedError:
     holder = f"process {_read_note(lock).get('pid', '(unknown)')}"
     if follower == COPIES:
         return RefusedError(f"tables are being copied by {holder}", "wait until it is done, or stop it")
+    if follower.startswith(name_rebuild("")):
+        name = follower.removeprefix(name_rebuild(""))
+        return RefusedError(f"{name} is being rebuilt by {holder}", "wait until it is done, or stop it")
     return RefusedError(f"follower {follower} is already being followed by {holder}", "stop that one first")
 
 

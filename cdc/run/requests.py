@@ -1,6 +1,8 @@
-"""Requests to pause a follower or to start it again: files that verbs write, and that a running `cdc follow` keeps.
+"""Requests to pause a follower, to start it again, or to hand it over: files that verbs write, and that a running
+`cdc follow` keeps.
 
-A pause is a file, so it outlasts every process: a `cdc follow` that starts later keeps it, too.
+A pause is a file, so it outlasts every process: a `cdc follow` that starts later keeps it, too. What is handed over
+comes back by itself when the process that has asked for it ends.
 """
 
 import json
@@ -79,9 +81,20 @@ class Requests:
         """The stream starts anew: the request is kept."""
         self._restart_path(name).unlink(missing_ok=True)
 
+    def hand_over(self, name: str) -> None:
+        """Ask a running stream to rest after its batch, as long as this process holds the lease of its rebuild."""
+        self._write(self._handover_path(name), "")
+
+    def wants_handover(self, name: str) -> bool:
+        return self._handover_path(name).exists()
+
+    def take_back(self, name: str) -> None:
+        """The stream may go on."""
+        self._handover_path(name).unlink(missing_ok=True)
+
     def ends_stream(self, name: str) -> bool:
-        """Is the stream to end after its present batch, for a pause or to start anew?"""
-        return self.is_paused(name) or self.wants_restart(name)
+        """Is the stream to end after its present batch: for a pause, for another process, or to start anew?"""
+        return self.is_paused(name) or self.wants_restart(name) or self.wants_handover(name)
 
     def _write(self, path: Path, text: str) -> None:
         # in one step: a reader sees no half of it
@@ -97,6 +110,9 @@ class Requests:
 
     def _pause_path(self, name: str) -> Path:
         return self.folder / f"{name}.pause"
+
+    def _handover_path(self, name: str) -> Path:
+        return self.folder / f"{name}.handover"
 
     def _restart_path(self, name: str) -> Path:
         return self.folder / f"{name}.restart"

@@ -18,18 +18,20 @@ from cdc.views.definition import ViewDefinition
 
 INDEXES: Final = "views"
 """The folder, below that of the tables' indexes, of the views' own."""
+REBUILT: Final = "rebuilt"
+"""The same of views that are built beside."""
 
 
 class ViewStore:
     """The views of one lake as they are, whoever writes them.
 
-    `indexes`: a local folder for the key indexes.
+    `indexes`: a local folder for the key indexes. `beside`: those that nobody reads, over the tables and all views.
     """
 
-    def __init__(self, lake: Lake, indexes: Path) -> None:
-        self.lake = lake.of_views
-        self.table_cuts = Cuts(lake)
-        self.indexes = indexes / INDEXES
+    def __init__(self, lake: Lake, indexes: Path, *, beside: bool = False) -> None:
+        self.lake = lake.of_rebuilt_views if beside else lake.of_views
+        self.table_cuts = Cuts(lake.of_views if beside else lake)
+        self.indexes = indexes / (REBUILT if beside else INDEXES)
         self.cuts = Cuts(self.lake)
         self.tables = LakeTables(self.lake, self.indexes, self.cuts)
         self._stopped = StoppedTables(self.lake)

@@ -74,15 +74,23 @@ class DeltaFollower:
         self.cuts.prepare()
         self.tables.add([table.name for table in tables])
 
-    def load(self, table: Table, copy: CopiedFiles, bookmark: Bookmark, *, anew: bool = False) -> None:
+    def load(
+        self,
+        table: Table,
+        copy: CopiedFiles,
+        bookmark: Bookmark,
+        *,
+        anew: bool = False,
+        applied: int | None = None,
+    ) -> None:
         """Make the copied files the table's content, in one commit.
 
-        `anew`: under a new table id, even if the old table was not stopped.
+        `anew`: under a new table id, even if the old table was not stopped. `applied`: as `load_copy` has it.
         """
         # the readable rest of a lost table may have the id that cuts know
         lost = self.tables.find(table.name) is None
         stopped = {stop.name for stop in self.tables.stops()}
-        load_copy(self._lake, table, copy, bookmark, anew=anew or lost or table.name in stopped)
+        load_copy(self._lake, table, copy, bookmark, anew=anew or lost or table.name in stopped, applied=applied)
         self.tables.forget([table.name])
 
     def release(self, names: Sequence[TableName]) -> None:

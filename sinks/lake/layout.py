@@ -51,6 +51,11 @@ class Lake:
         """The same lake for its views: their tables lie beside the others, with cuts and stops of their own."""
         return replace(self, metadata=f"{METADATA}/views")
 
+    @property
+    def of_rebuilt_views(self) -> "Lake":
+        """The same for views that are built beside, which nobody reads."""
+        return replace(self, metadata=f"{METADATA}/rebuilt")
+
     def folder(self, name: TableName) -> str:
         """The table's folder; no name can leave the lake or collide with another."""
         return f"{self.path.rstrip('/')}/{folder_name(name)}"

@@ -1,6 +1,6 @@
 """Takes a lake away: the tables, histories and views of a pipeline, with its metadata, and nothing else beside them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +45,12 @@ def find_files(lake: Lake) -> LakeFiles:
 
 def remove(lake: Lake) -> None:
     """Delete the lake's folders; its metadata last, by which a second try knows the lake."""
-    for folder in sorted(find_files(lake).folders, key=lambda each: each == METADATA):
+    remove_folders(lake, sorted(find_files(lake).folders, key=lambda each: each == METADATA))
+
+
+def remove_folders(lake: Lake, folders: Iterable[str]) -> None:
+    """Delete these folders of the lake, whatever is in them."""
+    for folder in folders:
         if lake.access is None:
             _remove_folder(Path(lake.path), folder)
         else:

@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from cdc.columns.types.postgres_type import KEYWORD
 from cdc.core.errors import PreconditionError
@@ -101,6 +101,12 @@ def copy_name(alias: str, number: int) -> str:
     No table's name ends like this: there, 16 hex digits follow a dot.
     """
     return f"{alias}{_COPY}{number}"
+
+
+BESIDE: Final = ".beside"
+"""What the name of an index has at its end that is built beside the one that is searched."""
+KEPT: Final = ".kept"
+"""The same of one that was searched before it was rebuilt. No table's name ends like these, as for copies."""
 
 
 def copies(alias: str) -> str:

@@ -46,18 +46,21 @@ class SearchFollower:
     a newer one, so a batch may be repeated. The position is written after a whole batch is acknowledged. An index is
     refreshed at the end of a batch, so searches see whole batches.
 
-    The rows of a copy have the lowest version: all later changes are newer.
+    The rows of a copy have the lowest version: all later changes are newer. `generation`: of the indexes, which nobody
+    searches if it is not empty (`generations.py`).
     """
 
-    def __init__(self, spark: SparkSession | None, settings: ClusterSettings, pipeline: str, name: str) -> None:
+    def __init__(
+        self, spark: SparkSession | None, settings: ClusterSettings, pipeline: str, name: str, generation: str = ""
+    ) -> None:
         self._spark = spark
         self._cluster = Cluster.of(settings)
         self._owner = Owner(pipeline, name)
         prefix = settings.prefix or pipeline
-        self._indexes = Indexes(self._cluster, self._owner, prefix, settings)
+        self._indexes = Indexes(self._cluster, self._owner, prefix, settings, generation)
         self._refusals = KeptRefusals(prefix, self._owner)
         self._writer = IndexWriter(self._indexes, self._refusals, self._digest_index)
-        self._document = StateDocument.of(prefix, self._owner)
+        self._document = StateDocument.of(prefix, self._owner, generation)
         # of the node or the lake's store, not of a table
         self._bulkhead = TableBulkhead(name, (OpenSearchException, OSError))
         self._known = Known()
@@ -214,8 +217,9 @@ class SearchFollower:
         }
 
     def close(self) -> None:
-        """Close the writer's connection; the next write opens it again."""
+        """Close the writer's connection; the next write opens it again, and knows nothing of before."""
         self._client.close()
+        self._known.forget()
 
     def count(self, table: TableName, *, exact: bool = False) -> int | None:
         """Count the visible documents of the table's index; None if there is no index."""

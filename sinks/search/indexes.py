@@ -31,12 +31,16 @@ class TableIndex:
 
 @dataclass(frozen=True, slots=True)
 class Indexes:
-    """The indexes of one follower; a table's index is searched by an alias."""
+    """The indexes of one follower; a table's index is searched by an alias.
+
+    `generation`: the end of the aliases of indexes that nobody searches: built beside the others, or kept of before.
+    """
 
     cluster: Cluster
     owner: Owner
     prefix: str
     settings: ClusterSettings
+    generation: str = ""
 
     def shape_of(self, table: TableName) -> IndexShape:
         """What the settings say of the table's index."""
@@ -44,7 +48,7 @@ class Indexes:
 
     def name_of(self, table: TableName) -> str:
         """The alias under which the table is searched."""
-        return layout.index_name(self.prefix, table)
+        return layout.index_name(self.prefix, table) + self.generation
 
     def prepare_own(self, client: OpenSearch) -> None:
         """Create the follower's own indexes."""
@@ -105,10 +109,10 @@ class Indexes:
         alias = self.name_of(table.name)
         behind = list(client.indices.get_alias(index=alias, params={"ignore_unavailable": "true"}))
         # closed ones included: their names are in use
-        only = {"filter_path": "*.mappings._meta", "expand_wildcards": "all"}
+        only = {"filter_path": "*.mappings._meta,*.aliases", "expand_wildcards": "all"}
         there = client.indices.get(index=layout.copies(alias), params=only)
-        # from a copy that was killed
-        for unfinished in there.keys() - set(behind):
+        # from a copy that was killed; one that is kept of before a rebuild has an alias
+        for unfinished in [index for index, each in there.items() if not each.get("aliases")]:
             client.indices.delete(index=unfinished)
         fresh = layout.copy_name(alias, max(map(layout.copy_number, [*there, alias])) + 1)
         body = self.define(client, table, IndexNote(self.owner, table, shape=self.shape_of(table.name).name).as_meta())

@@ -31,18 +31,19 @@ class SearchState:
 
 @dataclass(frozen=True, slots=True)
 class StateDocument:
-    """The document with the state of one follower."""
+    """The document with the state of one follower, or of a generation of its indexes."""
 
     index: str
     owner: Owner
+    generation: str = ""
 
     @classmethod
-    def of(cls, prefix: str, owner: Owner) -> "StateDocument":
-        return cls(positions_index(prefix), owner)
+    def of(cls, prefix: str, owner: Owner, generation: str = "") -> "StateDocument":
+        return cls(positions_index(prefix), owner, generation)
 
     @property
     def _id(self) -> str:
-        return f"{self.owner.pipeline}/{self.owner.follower}"
+        return f"{self.owner.pipeline}/{self.owner.follower}{self.generation}"
 
     def read(self, client: OpenSearch) -> SearchState:
         """Read the state; an empty one if none is stored."""

@@ -15,8 +15,8 @@ knew the table.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Collection, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -28,10 +28,11 @@ from cdc.connect.source.catalog import TablesRefusedError
 from cdc.core.errors import IncompleteError
 from cdc.core.position import Bookmark
 from cdc.core.table import TableName
-from cdc.progress import SPARKS_ROWS, Progress
+from cdc.progress import Progress
 from cdc.run.copy.bootstrap_checks import BootstrapChecks, check_bootstrap
 from cdc.run.copy.capture_setup import prepare_capture
 from cdc.run.copy.fill import TableFiller, find_missing_tables, has_followed_another_lake
+from cdc.run.copy.fill_bar import open_fill_bar
 from cdc.run.copy.snapshot_copy import (
     NOTHING_COPIED,
     CopyContext,
@@ -45,7 +46,6 @@ from cdc.run.kept_histories import describe_history_problems
 from cdc.run.kept_views import describe_stopped_views, find_unfilled_views, find_views_over, open_keeper
 from cdc.run.lease import COPIES
 from cdc.run.pipeline import Pipeline
-from cdc.run.spark.job_progress import track_count
 from cdc.run.tables import problems
 from cdc.run.tables.schema_check import list_parted
 from cdc.run.trouble_log import trouble_log
@@ -241,7 +241,7 @@ def _fill_followers(context: CopyContext) -> dict[str, list[TableName]]:
                     context.say(f"{name} {_explain_full_copy(context.pipeline, follower)}")
                     # before the copies: after a kill in between, the next run copies all tables again
                     follower.forget_position()
-                open_bar = partial(_open_bar, context.progress, name, follower)
+                open_bar = partial(open_fill_bar, context.progress, name, follower)
                 TableFiller(name, follower, feed, context.say, open_bar).resume()
             loaded[name] = missing
     return loaded
@@ -251,11 +251,3 @@ def _explain_full_copy(pipeline: Pipeline, follower: FedFollower) -> str:
     if has_followed_another_lake(follower, pipeline.open_whole_feed()):
         return "followed another lake: all of its tables are copied from this one"
     return "goes by the cuts that have views, and none is where it stands: all of its tables are copied again"
-
-
-@contextmanager
-def _open_bar(progress: Progress, name: str, follower: FedFollower, table: TableName, rows: int) -> Iterator[None]:
-    # by the follower's own count of writes: Spark reports rows only when a task ends, after half a minute of silence
-    count = partial(follower.write_count, table)
-    with progress.bar(f"{name} {table}", rows, waiting_for=SPARKS_ROWS) as advance, track_count(count, advance, rows):
-        yield

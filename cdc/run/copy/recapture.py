@@ -121,7 +121,7 @@ def recapture(pipeline: Pipeline, say: Say, progress: Progress) -> RecaptureResu
         registered = prepare_capture(pipeline, connection, tables, say, is_ours=True)
         start = _read_ordering_ends(pipeline)
         context = CopyContext(pipeline, connection, client, [table.name for table in tables], registered, say, progress)
-        pending = _PendingCopies()
+        pending = PendingCopies()
         copied = copies.copy_with_restarts(context, copies.copy_on_pipeline_slot, pending, context.captured)
         return _swap_copies(follower, pending, copied, start, number)
 
@@ -180,7 +180,7 @@ def _read_ordering_ends(pipeline: Pipeline) -> tuple[int, Offsets]:
 
 
 @dataclass(frozen=True, slots=True)
-class _PendingCopies:
+class PendingCopies:
     """Finished copies that wait for the others, before all of them replace the old tables."""
 
     copies: dict[TableName, tuple[Table, CopiedFiles, Bookmark]] = field(default_factory=dict)
@@ -190,7 +190,7 @@ class _PendingCopies:
 
 
 def _swap_copies(
-    follower: DeltaFollower, pending: _PendingCopies, copied: CopyResult, start: tuple[int, Offsets], number: int
+    follower: DeltaFollower, pending: PendingCopies, copied: CopyResult, start: tuple[int, Offsets], number: int
 ) -> RecaptureResult:
     """Replace the tables by their copies, and set the lake's position to the start of the new capture."""
     if not pending.copies:

@@ -26,6 +26,7 @@ from cdc.run.copy.resync_queue import ResyncResult
 from cdc.run.copy.snapshot_copy import (
     NOTHING_COPIED,
     CopyContext,
+    CopyReceiver,
     CopyResult,
     copy_on_temporary_slot,
     copy_with_restarts,
@@ -61,7 +62,7 @@ def resync_tables(
         if not wanted.to_copy:
             return ResyncResult(wanted.done, wanted.obsolete, None)
         # a copy starts the connector, which somebody wants to rest
-        if (pause := pipeline.requests.read_pause(CAPTURE)) and _rests(pipeline, client):
+        if (pause := pipeline.requests.read_pause(CAPTURE)) and rests(pipeline, client):
             return ResyncResult(wanted.done, wanted.obsolete, pause)
         # the connector goes on with these, whether the new tables are accepted or not
         others = sorted({*list_followed(pipeline)} - {*wanted.to_copy})
@@ -74,7 +75,8 @@ def resync_tables(
     return ResyncResult(wanted.done | tried.copied, wanted.obsolete, tried.failure)
 
 
-def _rests(pipeline: Pipeline, client: ConnectClient) -> bool:
+def rests(pipeline: Pipeline, client: ConnectClient) -> bool:
+    """Does the connector rest, as somebody wants it to?"""
     return look_up(client, pipeline.settings.connect.connector).idle is not None
 
 
@@ -134,20 +136,22 @@ def _copy_acceptable(
         start_capture(context)
     captured = sorted([*(table.name for table in accepted), *context.captured])
     with_accepted = replace(context, captured=captured)
-    result = _publish_and_copy(with_accepted, follower, accepted) if accepted else NOTHING_COPIED
+    if accepted:
+        follower.prepare(accepted)
+    result = publish_and_copy(with_accepted, follower, accepted) if accepted else NOTHING_COPIED
     return result, next((reasons[0] for reasons in refusals.values()), None)
 
 
-def _publish_and_copy(context: CopyContext, follower: DeltaFollower, tables: Sequence[Table]) -> CopyResult:
+def publish_and_copy(context: CopyContext, receiver: CopyReceiver, tables: Sequence[Table]) -> CopyResult:
+    """Copy these tables beside the stream, which is told by a heartbeat behind the copies."""
     pipeline, names = context.pipeline, [table.name for table in tables]
     # a table that was dropped and made again has left the publication
     publication.publish(context.connection, pipeline.settings.source, names, list_parted(pipeline, names))
     schema_history.note_published(context.connection, pipeline.settings.source, names)
     with Admin(pipeline.settings.log) as admin:
         topics.ensure(admin, topics.change_topics(pipeline.settings.log, names))
-    follower.prepare(tables)
     start_capture(context)
-    result = copy_with_restarts(context, copy_on_temporary_slot, follower, names)
+    result = copy_with_restarts(context, copy_on_temporary_slot, receiver, names)
     # The copies join with the next transaction: this one, so that an idle source need not wait for its heartbeat. On a
     # new session: the context's was silent for as long as the copies took, and may have ended.
     with pipeline.open_source() as connection:

@@ -32,6 +32,7 @@ from cdc.run.erase.values import Sought
 from cdc.run.follow.process_streams import Say
 from cdc.run.lease import COPIES
 from cdc.run.pipeline import Pipeline
+from cdc.run.rebuilds import drop_unread
 from cdc.run.signatures import SigningKey
 from cdc.run.trace.source_row import name_row
 
@@ -141,6 +142,8 @@ class Erasure:
         return count
 
     def _bring_on(self) -> int:
+        # what rebuilds keep has the row, too, and nobody reads it
+        drop_unread(self._pipeline)
         lake_steps.bring_on(self._pipeline, self._say)
         return len(self._pipeline.settings.stream_names)
 

@@ -14,6 +14,7 @@ from cdc.connect.source import heartbeat
 from cdc.core.errors import CdcError, IncompleteError, PreconditionError, RefusedError, UnreachableError
 from cdc.core.lines import WarningLine
 from cdc.core.position import Lsn
+from cdc.run.background import run_in_background
 from cdc.run.catalog.keeper import keep_catalog
 from cdc.run.copy.resync_queue import ResyncQueue, run_resyncs
 from cdc.run.follow.capture_monitor import CaptureMonitor
@@ -24,6 +25,7 @@ from cdc.run.kept_histories import describe_stopped_histories
 from cdc.run.kept_views import describe_stopped_views, find_unfilled_views
 from cdc.run.lease import Lease
 from cdc.run.pipeline import Pipeline
+from cdc.run.rebuilds import drop_regularly
 from cdc.run.shutdown import stop_on_signals
 from cdc.run.spark.arenas import limit_arenas
 from cdc.run.spark.errors import check_spark
@@ -89,8 +91,9 @@ def follow(
 
 @contextmanager
 def _run_beside(pipeline: Pipeline, resyncs: ResyncQueue, streams: ProcessStreams, say: Say) -> Iterator[None]:
-    """Run beside the lake's stream what it does not wait for: copies, and the catalog."""
-    with run_resyncs(resyncs, streams.resync, say), keep_catalog(pipeline, say):
+    """Run beside the lake's stream what it does not wait for: copies, the catalog, what is kept of before rebuilds."""
+    sweep = partial(drop_regularly, pipeline, say)
+    with run_resyncs(resyncs, streams.resync, say), keep_catalog(pipeline, say), run_in_background(sweep, "rebuilds"):
         yield
 
 

@@ -34,7 +34,7 @@ from cdc.run.follow.view_stream import ViewStream, maintain_views
 from cdc.run.health.confirmed import ConfirmedLsns
 from cdc.run.health.heartbeat_chain import HeartbeatChain, find_verifiable_lsn
 from cdc.run.kept_views import open_keeper
-from cdc.run.lease import Lease
+from cdc.run.lease import HANDED_OVER, Lease, name_rebuild
 from cdc.run.pipeline import Pipeline
 from cdc.run.scratch import open_scratch
 from cdc.run.shutdown import POLL_SECONDS, StreamEnd
@@ -128,10 +128,12 @@ class ProcessStreams:
         waits = None if is_lake or self._context.target is not None else reporter
         with ExitStack() as held:
             start = self._starter(name, done, reporter, held)
+            self._hand_over(name, done, held)
             runner = StreamRunner(name, start, done, self._say, waits, self._meters[name].note_retry)
             failure = runner.run()
             while failure is None and not done.is_for_good:
-                failure = self._keep_request(name, done) or runner.run()
+                self._hand_over(name, done, held)
+                failure = self._keep_request(name, done, held) or runner.run()
         if failure:
             reporter.report(failure)
         else:
@@ -144,7 +146,26 @@ class ProcessStreams:
             self._stopping.set()
         return failure
 
-    def _keep_request(self, name: str, done: StreamEnd) -> CdcError | None:
+    def _hand_over(self, name: str, done: StreamEnd, held: ExitStack) -> None:
+        """Rest with nothing open as long as another process has the follower, if one has asked for it."""
+        requests, lease = self._pipeline.requests, self._context.leases[name]
+        if not requests.wants_handover(name):
+            return
+        # of the others, the start closes what is held, and opens it anew
+        if name in self._fed:
+            self._fed[name].close()
+        else:
+            held.close()
+        lease.write_note(HANDED_OVER)
+        self._say(f"{name}: rests while `cdc rebuild` swaps it")
+        while requests.wants_handover(name) and not done.is_for_good:
+            if not self._pipeline.leases.is_held(name_rebuild(name)):
+                # whoever has asked was killed
+                requests.take_back(name)
+            self._stopping.wait(POLL_SECONDS)
+        lease.write_note(None)
+
+    def _keep_request(self, name: str, done: StreamEnd, held: ExitStack) -> CdcError | None:
         """Wait as long as the follower is paused; returns the pause if somebody waits for the stream's target."""
         requests, lease = self._pipeline.requests, self._context.leases[name]
         if requests.wants_restart(name):
@@ -156,6 +177,9 @@ class ProcessStreams:
         lease.write_note(pause)
         self._say(WarningLine.of(pause, pause))
         while requests.is_paused(name) and not done.is_for_good:
+            if requests.wants_handover(name):
+                self._hand_over(name, done, held)
+                lease.write_note(pause)
             self._stopping.wait(POLL_SECONDS)
         if not done.is_for_good:
             lease.write_note(None)

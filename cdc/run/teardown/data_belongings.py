@@ -8,6 +8,7 @@ from shutil import rmtree
 from cdc.core.plural import format_bytes, format_count
 from cdc.run.catalog.keeper import open_catalog
 from cdc.run.pipeline import Pipeline
+from cdc.run.rebuilds import Rebuilds
 from cdc.run.scratch import delete_scratch
 from cdc.run.status.stream_report import open_reports
 from cdc.run.teardown.belonging import Belonging, Belongings
@@ -59,7 +60,12 @@ def find_state(pipeline: Pipeline, all_of: Belongings) -> None:
 def list_state(pipeline: Pipeline) -> list[Path]:
     """Files and folders of the pipeline's own below the folder of state; logs, unless another pipeline's are in it."""
     state, name = pipeline.state, pipeline.name
-    own = [pipeline.leases.folder, pipeline.requests.folder, open_reports(pipeline).folder]
+    own = [
+        pipeline.leases.folder,
+        pipeline.requests.folder,
+        open_reports(pipeline).folder,
+        Rebuilds.of(pipeline).folder,
+    ]
     own += (state / "serve").glob(f"{name}.sqlite*")
     if not any(other.name != name for other in pipeline.leases.folder.parent.glob("*")):
         own += [log for kind in ("follow", "spark", "trouble") for log in (state / "logs").glob(f"{kind}.log*")]

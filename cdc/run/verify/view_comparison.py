@@ -116,9 +116,9 @@ class ViewComparison:
             reason = stop.reason if stop else "it is in no cut yet"
             return Verdict(None, stopped=PreconditionError(f"view {view.name}: {reason}", "see `cdc status`"))
         with translate_errors(f"the comparison of view {view.name}"):
-            return Verdict(self._compare_at(view, cut, store.shown_cut(cut, view.name)))
+            return Verdict(self.compare_at(view, cut, store.shown_cut(cut, view.name)))
 
-    def _compare_at(self, view: ViewDefinition, cut: Cut, shown: Cut) -> Comparison:
+    def compare_at(self, view: ViewDefinition, cut: Cut, shown: Cut) -> Comparison:
         """Compare the view at `cut` with its statement over the tables at the cut that it shows."""
         lake = self.pipeline.lake
         compiled = self._compile(view, shown)

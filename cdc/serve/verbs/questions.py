@@ -11,7 +11,7 @@ from typing import Final
 from cdc.config.settings import VIEWS
 from cdc.core.errors import ConfigurationError
 from cdc.core.plural import format_count
-from cdc.run.lease import COPIES
+from cdc.run.lease import COPIES, name_rebuild
 from cdc.run.pipeline import Pipeline
 from cdc.serve.verbs.question import Document, VerbQuestion
 from cdc.serve.words import format_bytes, format_span
@@ -113,15 +113,18 @@ def ask_replay(pipeline: Pipeline, document: Document, on: str) -> VerbQuestion:
 
 def ask_rebuild(pipeline: Pipeline, document: Document, on: str) -> VerbQuestion:
     view = _find(document, "views", on)
-    held, rows = pipeline.leases.is_held(VIEWS), view.get("rows")
+    held, rows = pipeline.leases.is_held(name_rebuild(VIEWS)), view.get("rows")
     return VerbQuestion(
         f"Fill {on} anew?",
-        ("The next `cdc follow` runs its statement over all rows, beside the present ones.", "Then they are swapped."),
-        f"{'All' if rows is None else f'{rows:,}'} rows are computed; other views wait.",
-        "Readers see the old rows until then.",
-        f"cdc views rebuild {quote(on)}",
+        (
+            "Its statement runs over all rows, beside the present ones.",
+            "The result is kept up, compared with the statement at one position, and takes their place there.",
+        ),
+        f"{'All' if rows is None else f'{rows:,}'} rows are computed twice; all views rest for the swap.",
+        "Readers see the old rows until then; they are kept as long as the lake keeps its past.",
+        f"cdc rebuild {quote(on)}",
         "Fill it anew",
-        "`cdc follow` keeps the views on this machine: end it first, and start it again after." if held else None,
+        "Another rebuild of a view runs on this machine." if held else None,
     )
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from cdc.columns.names import quoted
 from cdc.columns.rows import digest as digests
-from cdc.columns.table_copy import FrameCopy
+from cdc.columns.table_copy import FrameCopy, TableCopy
 from cdc.columns.types.arrow_types import arrow_schema, conform
 from cdc.core.copied_file import CopiedFile
 from cdc.core.errors import ViewStoppedError
@@ -44,6 +44,18 @@ def write_result(frame: DataFrame, shape: ViewShape, lake: Lake) -> list[CopiedF
     if problem:
         raise ViewStoppedError(table.name, problem)
     return files
+
+
+def copy_rows(copy: TableCopy, table: Table, lake: Lake) -> list[CopiedFile]:
+    """Write a copy's rows as files of a view with the same columns, which nobody reads before they are loaded."""
+    write = LakeCopyWriter(table, prepare_folder(lake, table.name))
+    rows = copy.map_parts(partial(_write_copy, write=write), _COPIED).collect()
+    return [CopiedFile(*row) for row in rows if row["rows"]]
+
+
+def _write_copy(parts: Iterator[pa.Table], write: LakeCopyWriter) -> Iterable[pa.RecordBatch]:
+    made = write(batch for part in parts for batch in part.to_batches())
+    yield pa.RecordBatch.from_pylist([asdict(made)], _RESULT)
 
 
 def _write(parts: Iterator[pa.Table], shape: ViewShape, write: LakeCopyWriter) -> Iterable[pa.RecordBatch]:

@@ -74,7 +74,7 @@ def prepare_folder(lake: Lake, name: TableName) -> Storage:
     return storage
 
 
-def load_copy(
+def load_copy(  # noqa: PLR0913 - what belongs to one commit
     lake: Lake,
     table: Table,
     copy: CopiedFiles,
@@ -82,8 +82,11 @@ def load_copy(
     *,
     anew: bool = False,
     properties: Mapping[str, str] = NO_PROPERTIES,
+    applied: int | None = None,
 ) -> None:
     """Make the copy the table's content, together with its bookmark and further properties; `anew`: under a new id.
+
+    `applied`: the offset of the last END that the copy has, of a table that was followed beyond it until now.
 
     Raises RefusedError when another writer changes rows meanwhile.
     """
@@ -93,10 +96,12 @@ def load_copy(
         there = _open_log(lake, table.name)
         log = there or DeltaLog(storage, Snapshot())
         described = _describe_table(table, bookmark, there, properties, anew=anew)
-        # keep the last applied END: the table has the larger of both (`LakeTable.last_applied`)
-        applied = txn_action(lake.bookmark_id, bookmark.lsn)
+        # keep the last applied END, if the copy does not go back behind it: the table has the larger of both
+        # (`LakeTable.last_applied`)
+        reached = [txn_action(lake.bookmark_id, bookmark.lsn)]
+        reached += [txn_action(lake.app_id, applied)] if applied is not None else []
         try:
-            log.commit([*described, *_replace_files(log, copy), applied], "COPY")
+            log.commit([*described, *_replace_files(log, copy), *reached], "COPY")
         except ConflictError:
             # compaction changes no row: the copy takes the place of what it has made
             if _has_changed_rows(log):

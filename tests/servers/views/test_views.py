@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc.core.errors import IncompleteError, RefusedError
+from cdc.core.errors import IncompleteError
 from cdc.core.table import TableName
-from cdc.run.kept_views import describe_views, explain_view, rebuild_view
+from cdc.run.kept_views import describe_views, explain_view, find_view
 from cdc.run.trace.trace import trace_row
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, problems, verify
 from tests.support.pages import read_example
@@ -90,18 +90,17 @@ def check_traced(pipeline: Pipeline) -> None:
     assert "found by other tables" in found["views shop.big"].note
 
 
-def test_a_rebuilt_view_is_filled_anew_everywhere_beside_the_others(
+def test_a_view_that_goes_on_is_filled_anew_everywhere_beside_the_others(
     make_pipeline: MakePipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once damaged rows are in it, which only `cdc verify` finds."""
     pipeline = make_shop(make_pipeline)
     bootstrap(pipeline, spark)
-    with following(pipeline, spark) as running:
-        running.wait_for("following")
-        with pytest.raises(RefusedError, match="views is already being followed"):
-            rebuild_view(pipeline.opened(), str(CARD))
     spark.sql(f"UPDATE delta.`{pipeline.opened().views.lake.folder(CARD)}` SET spent = -1 WHERE id = 7")
-    rebuild_view(pipeline.opened(), str(CARD))
+    opened = pipeline.opened()
+    position = opened.views.position()
+    assert position
+    opened.views.stop(find_view(opened, str(CARD)), position.lsn, "it is to be filled anew")
     gates = Gates.put_before(monkeypatch)
     gates.close(CARD)
     with following(pipeline, spark) as running:

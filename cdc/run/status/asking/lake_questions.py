@@ -19,6 +19,7 @@ from cdc.log.envelope import ChangeOrigin
 from cdc.run.kept_histories import describe_history_problems
 from cdc.run.kept_views import describe_stopped_views, describe_views
 from cdc.run.pipeline import Pipeline
+from cdc.run.rebuilds import describe_rebuilds
 from cdc.run.status.asking.facts import FilesLook, FollowerLook, RowCounts, StreamLook, TablesLook, Trouble, ViewsLook
 from cdc.run.status.asking.row_counts import count_lake_rows
 from cdc.run.status.stream_report import open_reports
@@ -75,6 +76,8 @@ class LakeQuestions:
             errors = _ask(partial(ask, self._pipeline), kind, found) or ()
             found += [Trouble(f"table.{kind}:{number}", level, error) for number, error in enumerate(errors)]
         found += map(_describe_held, held, held.values())
+        for number, error in enumerate(describe_rebuilds(self._pipeline)):
+            found.append(Trouble(f"table.rebuilt:{number}", Level.KNOW, error, is_failure=False))
         return TablesLook(tables, states, self._list_holders(tables), held, self._list_letters(held), found)
 
     def _list_holders(self, tables: Sequence[TableName]) -> Mapping[str, Sequence[str]]:

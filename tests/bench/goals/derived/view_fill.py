@@ -44,9 +44,7 @@ class ViewFillStage:
     leader: Contents
 
     def run(self, side: str) -> Readings:
-        if side == OURS:
-            self.pipeline.verb("views", "rebuild", f"{cards.SCHEMA}.{CARD}")
-        else:
+        if side != OURS:
             shutil.rmtree(self._folder, ignore_errors=True)
         with self.pipeline.meter.window() as window:
             seconds = self._ours() if side == OURS else self._plain()
@@ -58,7 +56,7 @@ class ViewFillStage:
         return differences(CARD, self.leader, found)
 
     def _ours(self) -> float:
-        self.pipeline.verb("follow", "--until-caught-up")
+        self.pipeline.verb("rebuild", f"{cards.SCHEMA}.{CARD}")
         return told_seconds((self.pipeline.work / "once.err").read_text())
 
     def _plain(self) -> float:
