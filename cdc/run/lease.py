@@ -116,15 +116,22 @@ class Leases:
     def is_held(self, follower: str) -> bool:
         """Does a process on this machine hold the follower's lease?
 
-        Asked by a shared lock, which no two who look take from each other, for a moment; `hold` waits longer.
+        Asked by a shared lock, which no two who look take from each other, for a moment; `hold` waits longer. Raises
+        PreconditionError when its file cannot be opened.
         """
         try:
             with self._lock_path(follower).open() as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except FileNotFoundError:
+        # a state folder that is a file holds no lease either
+        except (FileNotFoundError, NotADirectoryError):
             return False
         except BlockingIOError:
             return True
+        except OSError as error:
+            lock = self._lock_path(follower)
+            raise PreconditionError(
+                f"the lease {lock} cannot be read: {error.strerror}", "correct its rights, or those of its disk"
+            ) from None
         return False
 
     def require_free(self, follower: str) -> None:

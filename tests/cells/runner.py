@@ -52,7 +52,9 @@ class Runner:
             result = Result(cell, "stuck", found=f"{type(error).__name__}: {error} {self._describe()}")
         if result.verdict not in (*GOOD, "not reached"):
             self._is_whole = False
-        return replace(result, seconds=time.monotonic() - began)
+        result = replace(result, seconds=time.monotonic() - began)
+        self._say(f"RAN {result}")
+        return result
 
     def close(self) -> None:
         self._end_follow()
