@@ -28,6 +28,8 @@ def run_campaign(
         outcome = run_schedule(schedule, say, progress, folder, seconds)
     if outcome.failure is None:
         return outcome, None
+    # before the search, which takes its time, and may be interrupted
+    say(f"{outcome.verdict}: {outcome.failure}")
     # what was not reached has no part in it
     reached = msgspec.structs.replace(schedule, faults=schedule.faults[: len(outcome.faults) + 2])
     smallest = _make_smaller(reached, outcome.verdict, say, folder, Deadline(shrink_seconds))

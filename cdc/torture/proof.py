@@ -9,6 +9,7 @@ from cdc.core.errors import DivergenceError, PreconditionError
 from cdc.torture.checks.prefixes import find_hole
 from cdc.torture.checks.registers import find_violation
 from cdc.torture.commands import Said, run_verb
+from cdc.torture.matches import prove_matches
 from cdc.torture.readers import Witnesses
 from cdc.torture.recovery import Recovery
 from cdc.torture.remedies import find_command
@@ -41,6 +42,7 @@ def prove_equal(site: TortureSite, recovery: Recovery, say: Say) -> Proof:
         said = run_verb(site.config, "verify", "--json", "--wait", WAIT_SECONDS)
         if not said.code:
             _check_chains(site)
+            prove_matches(site)
             report = json.loads(said.stdout)
             return Proof(report["lsn"], sum(len(tables) for tables in report["followers"].values()))
         if said.code == DIFFERENT:

@@ -49,7 +49,9 @@ def add_partitions(ground: Ground, fault: PlannedFault) -> Iterator[None]:
 
 @contextmanager
 def delete_topic(ground: Ground, fault: PlannedFault) -> Iterator[None]:
-    for deleted in _admin(ground).delete_topics([_topic(ground, fault)]).values():
+    # by a name: a client that is collected answers nothing more
+    admin = _admin(ground)
+    for deleted in admin.delete_topics([_topic(ground, fault)]).values():
         try:
             deleted.result(REQUEST_SECONDS)
         except KafkaException as failure:

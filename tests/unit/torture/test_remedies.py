@@ -1,8 +1,10 @@
-"""Remedies are found in the lines as the toolkit writes them."""
+"""Remedies are found in lines as the toolkit writes them; matches are folded, recovery times summed up."""
 
+import msgspec
 import pytest
 
-from cdc.core.errors import RECAPTURE, HistoryLostError, TableLostError
+from cdc.core.errors import RECAPTURE, DivergenceError, HistoryLostError, TableLostError
+from cdc.torture.matches import Told, fold
 from cdc.torture.outcome import summarize
 from cdc.torture.remedies import find_command
 
@@ -19,6 +21,22 @@ from cdc.torture.remedies import find_command
 )
 def test_command_is_found(line: str, words: list[str] | None) -> None:
     assert find_command(line) == words
+
+
+def told(kind: str, query: int) -> Told:
+    line = {"kind": kind, "query": {"id": query}, "table": "public.accounts", "row": {"id": 7}, "lsn": "0/1E"}
+    return msgspec.convert(line, Told)
+
+
+def test_matches_are_those_that_have_begun_and_not_ended() -> None:
+    messages = [told("match", 1), told("match", 2), told("end of match", 1), told("match", 3)]
+    assert fold(messages) == {(2, "public.accounts", 7), (3, "public.accounts", 7)}
+
+
+@pytest.mark.parametrize("kinds", [["match", "match"], ["end of match"], ["match", "end of match", "end of match"]])
+def test_match_that_is_told_twice_is_found(kinds: list[str]) -> None:
+    with pytest.raises(DivergenceError, match="told twice"):
+        fold(told(kind, 1) for kind in kinds)
 
 
 @pytest.mark.parametrize(
