@@ -14,6 +14,7 @@ from cdc.core.lines import WarningLine
 from cdc.core.position import Lsn
 from cdc.core.table import TableName
 from cdc.run.copy.resync_queue import ResyncQueue
+from cdc.run.follow.standby_beats import StandbyBeats
 from cdc.run.follow.stop_requests import StopRequests
 from cdc.run.health import patience
 from cdc.run.health.capture_health import CaptureHealth
@@ -51,6 +52,7 @@ class CaptureMonitor:
         self._health = CaptureHealth(pipeline, CaptureObserver.glance)
         self._last_kind: str | None = None
         self._left_out = set[str]()
+        self._beats = StandbyBeats(pipeline)
         self._failure: str | None = None
         self._named = set[TableName]()
 
@@ -87,6 +89,7 @@ class CaptureMonitor:
     def _check_capture(self, allowed: patience.Patience) -> Health:
         with self._pipeline.open_source() as connection:
             check_source(self._pipeline, connection)
+            self._beats.write(connection)
             # somebody may have altered the publication: rows that it leaves out are lost to the log
             publication.check_whole(connection, self._pipeline.settings.source)
             self._report_children(connection)

@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import Final
 
 CATEGORIES: Final = (
-    *("source", "postgres", "role", "publication", "slot", "triggers", "tables"),
+    *("source", "postgres", "role", "publication", "slot", "standby", "triggers", "tables"),
     *("kafka", "connect", "spark", "lake", "store", "catalog", "search", "machine"),
 )
 
