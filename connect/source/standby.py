@@ -26,6 +26,8 @@ RESUME_REPLAY: Final = "SELECT pg_wal_replay_resume()"
 PROMOTED: Final = "name it in source.host and source.port, take source.standby_host out, and run `cdc bootstrap`"
 REPLAY_SECONDS: Final = 0.2
 """Pause between two looks whether the standby has replayed something."""
+LET_NUDGE: Final = "GRANT EXECUTE ON FUNCTION pg_catalog.pg_log_standby_snapshot() TO {}"
+"""Lets a role have the primary write what a slot on a standby waits for."""
 _LOOK: Final = """
 SELECT pg_is_in_recovery(), pg_postmaster_start_time()::text, pg_last_wal_replay_lsn()::text,
        CASE WHEN pg_is_in_recovery() THEN pg_is_wal_replay_paused() ELSE false END,

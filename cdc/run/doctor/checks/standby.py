@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from cdc.connect.source.connection import address
+from cdc.connect.source.standby import LET_NUDGE
 from cdc.run.doctor.check import Fault, Severity, check
 from cdc.run.doctor.facts.standby import StandbyFacts
 from cdc.run.doctor.fixes import JointStatement, quote
@@ -70,9 +71,7 @@ def find_no_right_to_log(parts: AskedParts) -> Iterator[Fault]:
     """The role may execute `pg_log_standby_snapshot()` on the primary."""
     found = _of_standby(parts)
     if found and not found.may_log:
-        grant = quote(
-            "GRANT EXECUTE ON FUNCTION pg_catalog.pg_log_standby_snapshot() TO {}", parts.settings.source.user
-        )
+        grant = quote(LET_NUDGE, parts.settings.source.user)
         yield Fault("pg_log_standby_snapshot()", "the role may not execute it", grant, (JointStatement(grant),))
 
 
