@@ -20,6 +20,8 @@ from tests.bench.world.pipeline import Pipeline
 FOLLOW: Final = "follow"
 TURN: Final = ("postgres", FOLLOW, "kafka", "search", "connect")
 LOOK_SECONDS: Final = 1.0
+TRIES: Final = 4
+"""Of `cdc up`."""
 
 
 @dataclass(slots=True)
@@ -125,9 +127,21 @@ class Killer:
             self.meter.leave(pid)
             process.kill()
             psutil.wait_procs([process], timeout=20)
-        run(self.meter, cdc_command(config, "up", "--json"), self.parts.folder / "up")
+        self._start(config)
         [pid] = [each["pid"] for each in self._list(config) if each["part"] == part]
         self.meter.watch(pid, part)
+
+    def _start(self, config: Path) -> None:
+        """`cdc up`, again where a busy machine lets the part take longer than that waits."""
+        for tries_left in reversed(range(TRIES)):
+            try:
+                run(self.meter, cdc_command(config, "up", "--json"), self.parts.folder / "up")
+            except Failed as failure:
+                if not tries_left:
+                    raise
+                self.say(str(failure))
+            else:
+                return
 
     def _list(self, config: Path) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = run(
