@@ -129,6 +129,8 @@ def test_what_keeps_a_standby_from_decoding_is_named(pipeline: Pipeline) -> None
         # nobody's query holds the replay up
         change(standby, "max_standby_streaming_delay", "0")
         change(standby, "hot_standby_feedback", "off")
+        # told to the primary by the slot that is left next
+        until(lambda: not holds_rows(pipeline), "the primary holds no rows any more")
         change(standby, "primary_slot_name", "")
         standby.execute("SELECT pg_wal_replay_pause()")
         until(lambda: {*find_standby_faults(pipeline)} == FAULTS, "three faults are found")
@@ -155,6 +157,11 @@ def find_standby_faults(pipeline: Pipeline) -> dict[str, str]:
 def change(connection: "Connection[Any]", name: str, value: str) -> None:
     connection.execute(f"ALTER SYSTEM SET {name} = '{value}'".encode())
     connection.execute("SELECT pg_reload_conf()")
+
+
+def holds_rows(pipeline: Pipeline) -> bool:
+    held = "SELECT bool_or(xmin IS NOT NULL OR catalog_xmin IS NOT NULL) FROM pg_replication_slots"
+    return pipeline.connection.execute(held.encode()).fetchone() == (True,)
 
 
 def is_lost(pipeline: Pipeline) -> bool:
