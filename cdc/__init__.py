@@ -34,7 +34,10 @@ __all__ = [
 ]
 
 # it warns of whatever is tried again, on stderr where no handler wants it: who tries again says what there is to say
-logging.getLogger("stamina").addHandler(logging.NullHandler())
+_retry_log = logging.getLogger("stamina")
+_retry_log.addHandler(logging.NullHandler())
+# the root logger has a handler once Spark has started
+_retry_log.propagate = False
 
 
 def __getattr__(name: str) -> Any:

@@ -99,6 +99,11 @@ class SourceSettings(Settings):
     """Of several hosts, which one is taken: `primary` where it is left out. None of them may be a standby."""
     connect_timeout_seconds: int = Field(default=10, ge=1)
     """How long to wait for a connection."""
+    standby_host: str | None = Field(default=None, min_length=1, pattern=r"^[^,\s]+$")
+    """A standby of the source, from Postgres 16 on: the slot lives there, decoding and copies burden it alone. What is
+    written goes to `host`, heartbeats too, which `cdc follow` writes then."""
+    standby_port: int | None = Field(default=None, ge=1, le=65535)
+    """Port of the standby, where it differs from `port`."""
     slot: str = Field(default="", pattern=SLOT_NAME)
     """The replication slot; `cdc_<pipeline>` where it is left out."""
     publication: str = Field(default="", max_length=63)
@@ -182,6 +187,15 @@ class SourceSettings(Settings):
         return name
 
     @property
+    def decoding(self) -> "SourceSettings":
+        """The server where the slot lives, and which is copied from: the standby, or the source itself."""
+        if self.standby_host is None:
+            return self
+        found = {"host": self.standby_host, "port": self.standby_port or self.port, "target_session_attrs": None}
+        # without a second look: the secrets in it renew themselves for both
+        return StandbySettings.model_construct(**{**self.__dict__, **found})
+
+    @property
     def selection(self) -> Selection:
         """The tables to follow."""
         return Selection.of(self.tables)
@@ -215,6 +229,14 @@ class SourceSettings(Settings):
         """The policy for changes of this table's schema."""
         own = {TableName.parse(name): policy for name, policy in self.on_schema_change_of.items()}
         return own.get(table, self.on_schema_change)
+
+
+class StandbySettings(SourceSettings):
+    """The source as it is reached at its standby."""
+
+    @property
+    def decoding(self) -> SourceSettings:
+        return self
 
 
 def _ask_service(name: str, file: str | None) -> str:

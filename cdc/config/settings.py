@@ -172,7 +172,7 @@ class PipelineSettings(Settings):
         key = source.sslkey if isinstance(source, SourceSettings) else None
         if key and (why := find_unreadable_key(key, connect.overrides)):
             raise finding_error((), f"cannot use source.sslkey: the file {why}")
-        if isinstance(source, SourceSettings) and not is_host_supported(connect.source_host or source.host):
+        if isinstance(source, SourceSettings) and not is_host_supported(connect.source_host or source.decoding.host):
             raise finding_error(
                 ("source_host",), "is required, a name of letters, digits, '_', '-' and '.': Debezium takes no other"
             )

@@ -36,6 +36,7 @@ PATTERNS = {
     r"^([a-z][a-z0-9_-]{0,99})?$": "up to 100 of a-z, 0-9, _ and -, a letter first",
     r"^[a-zA-Z0-9._-]{0,200}$": "up to 200 letters, digits, ., _ and -",
     r"^[a-z0-9_]{0,63}$": "up to 63 of a-z, 0-9 and _",
+    r"^[^,\s]+$": "one name or address, without a blank",
     r"^[^/?#%\s]*$": "a name without /, ?, #, % and spaces",
     r"^https?://[^\s@]+$": "an address that starts with http:// or https://, without a password",
     r"^[1-9][0-9]*[kmgtKMGT]$": "an amount of memory such as 2g or 512m",

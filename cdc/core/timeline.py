@@ -14,16 +14,20 @@ class SourceTimeline:
     """A source's cluster, its timeline, the LSN at which each earlier timeline ended, and its current LSN.
 
     A restored or promoted server starts a new timeline at the LSN where it leaves the old one. Later writes of the old
-    server are not in its history (Postgres manual, "Timelines").
+    server are not in its history (Postgres manual, "Timelines"). `upgraded`: the clusters that pg_upgrade has made this
+    one of, each with an LSN above all of its own.
     """
 
     system_identifier: int
     timeline: int
     end: Lsn
     timeline_ends: Mapping[int, Lsn] = field(default_factory=dict)
+    upgraded: Mapping[int, Lsn] = field(default_factory=dict)
 
     def contains(self, mark: Bookmark) -> bool:
         """Is the bookmark's LSN, on its timeline and cluster, in this history?"""
+        if mark.system_identifier in self.upgraded:
+            return mark.lsn <= self.upgraded[mark.system_identifier]
         if mark.system_identifier != self.system_identifier:
             return False
         # above the end: the source was restored to an older state without a new timeline
@@ -34,7 +38,7 @@ class SourceTimeline:
     def check(self, mark: Bookmark, whose: str) -> None:
         """Raise HistoryLostError when the bookmark of `whose` copy is not in this history."""
         # first: the LSNs of two clusters cannot be compared at all
-        if mark.system_identifier != self.system_identifier:
+        if mark.system_identifier not in {self.system_identifier, *self.upgraded}:
             raise HistoryLostError(
                 f"the source is cluster {self.system_identifier}, {whose} was copied from {mark.system_identifier}",
                 f"correct source.host, or {REMEDY}",

@@ -113,10 +113,16 @@ def remove(client: ConnectClient, name: str) -> None:
     """Stop the connector, forget its offsets, and delete it, if it exists. Raises PreconditionError like `halt`."""
     if client.config(name) is None:
         return
-    _stop(client, name)
     # they survive a deleted connector, and would be those of the next of this name
-    client.forget_offsets(name)
+    forget(client, name)
     client.delete(name)
+
+
+def forget(client: ConnectClient, name: str) -> None:
+    """Stop the connector, if it exists, and forget its offsets. Raises PreconditionError like `halt`."""
+    if client.config(name) is not None:
+        _stop(client, name)
+        client.forget_offsets(name)
 
 
 def start_anew(client: ConnectClient, name: str, config: dict[str, str]) -> None:

@@ -10,7 +10,7 @@ from cdc.connect.capture.masked_columns import MASKS, MaskedTable, build_mask_pr
 from cdc.connect.capture.name_patterns import key_patterns, table_pattern
 from cdc.connect.fixed_properties import FIXED
 from cdc.connect.settings import CaptureSettings, SourceSettings
-from cdc.connect.source.heartbeat import HEARTBEAT, START, heartbeat_query
+from cdc.connect.source.heartbeat import HEARTBEAT, NO_LSN, START, heartbeat_query, slot_lsn
 from cdc.connect.source.registration import HISTORY, Registration
 from cdc.connect.source.sessions import sender_options, startup_options
 from cdc.connect.source_login import is_elliptic
@@ -65,11 +65,17 @@ def build_properties(
 
     # With pg_logical_emit_message outside of transactions, Debezium confirms LSNs that no commit in the log has. Then
     # beats carry the slot's LSN only if our transformation writes those LSNs, and no messages are sent.
-    has_lsns = CONFIRMED_LSN in captured.plugins and not sends_messages(capture)
-    slot = registration.slot if has_lsns else None
+    has_lsns = has_slot_lsns(capture, captured.plugins)
+    slot = slot_lsn(registration.slot) if has_lsns else NO_LSN
 
     def beat(mark: str | None) -> str:
         return heartbeat_query(source, registration.pipeline, mark, slot=slot).as_string(connection)
+
+    beats = {
+        "heartbeat.action.query": beat(None),
+        # in every session that a task opens before it streams: so the log has the slot's LSN at that moment
+        "database.initial.statements": beat(START),
+    }
 
     return {
         **_tunable(source, capture, captured),
@@ -79,9 +85,8 @@ def build_properties(
         "slot.name": registration.slot,
         "publication.name": registration.publication,
         **_tables(source, captured),
-        "heartbeat.action.query": beat(None),
-        # in every session that a task opens before it streams: so the log has the slot's LSN at that moment
-        "database.initial.statements": beat(START),
+        # nothing can be written on a standby: `cdc follow` does it on the primary
+        **({} if source.standby_host else beats),
         "unavailable.value.placeholder": placeholder(registration.pipeline),
         # like our own sessions: one text for each value, and no time-outs
         "driver.options": startup_options(connection.info.server_version, **sender_options(connection)),
@@ -111,8 +116,8 @@ def _tunable(source: SourceSettings, capture: CaptureSettings, captured: Capture
 
 def _source(source: SourceSettings, capture: CaptureSettings) -> dict[str, str]:
     settings = {
-        "database.hostname": capture.source_host or source.host,
-        "database.port": str(capture.source_port or source.port),
+        "database.hostname": capture.source_host or source.decoding.host,
+        "database.port": str(capture.source_port or source.decoding.port),
         "database.dbname": source.dbname,
         "database.user": source.user,
         "database.password": capture.password_reference or source.password.get_secret_value(),
@@ -182,6 +187,11 @@ def sends_messages(capture: CaptureSettings) -> bool:
     """Do the user's overrides include messages of `pg_logical_emit_message`?"""
     asked = capture.overrides
     return INCLUDED_MESSAGES in asked or asked.get(EXCLUDED_MESSAGES, ALL_MESSAGES) != ALL_MESSAGES
+
+
+def has_slot_lsns(capture: CaptureSettings, plugins: Set[str]) -> bool:
+    """Does the log have every LSN that is confirmed to the slot, so that beats may name it?"""
+    return CONFIRMED_LSN in plugins and not sends_messages(capture)
 
 
 def has_own_topics(plugins: Set[str]) -> bool:

@@ -9,7 +9,7 @@ import psycopg
 from psycopg import Connection, sql
 from psycopg.conninfo import make_conninfo
 
-from cdc.connect.settings import SourceSettings
+from cdc.connect.settings import SourceSettings, StandbySettings
 from cdc.connect.source import replication, tls_refusal
 from cdc.connect.source.sessions import later_settings, startup_options
 from cdc.connect.source.sqlstate import find_sqlstate
@@ -103,7 +103,9 @@ def open_connection(source: SourceSettings, *, autocommit: bool = True) -> Itera
 def explain(source: SourceSettings, connection: Connection, error: psycopg.Error) -> CdcError:
     """Explain an error of this session on the source."""
     if isinstance(error, psycopg.OperationalError) and (connection.closed or connection.broken):
-        return UnreachableError(f"{address(source)} went away: {pick_first_line(error)}", "try again")
+        longer = "; a standby ends sessions that hold up its replay: see max_standby_streaming_delay there"
+        remedy = f"try again{longer if isinstance(source, StandbySettings) else ''}"
+        return UnreachableError(f"{address(source)} went away: {pick_first_line(error)}", remedy)
     return to_cdc_error(address(source), error.sqlstate, error)
 
 
@@ -136,7 +138,7 @@ def _log_in(source: SourceSettings, **extra: Any) -> Connection:
 
 
 def _begin(connection: Connection, source: SourceSettings) -> None:
-    """Check that the server is no standby, and set the settings that could not be set at the session's start.
+    """Check that the server is no standby, unless one is asked for, and set what could not be set at the start.
 
     Uses the simple protocol, since a replication connection has no other.
     """
@@ -146,11 +148,11 @@ def _begin(connection: Connection, source: SourceSettings) -> None:
         found = replication.run_command(connection.pgconn, statement.as_string(connection).encode())
     except UnreachableError as error:
         raise UnreachableError(f"{address(source)} went away: {error.what}", "try again") from None
-    if replication.text(found, 0) == "t":
+    if replication.text(found, 0) == "t" and not isinstance(source, StandbySettings):
         raise PreconditionError(
             f"{address(source)} is a standby: publications, heartbeats and the toolkit's tables are written on the"
             " primary only",
-            "name the primary in source.host and source.port",
+            "name the primary in source.host and source.port; a standby to decode on in source.standby_host",
         )
 
 

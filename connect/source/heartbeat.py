@@ -14,14 +14,18 @@ from psycopg import Connection, sql
 
 from cdc.connect.settings import SourceSettings
 from cdc.connect.source.queries import read_sql
+from cdc.connect.source.slot import read_slot
 from cdc.core.fail_points import reach
-from cdc.core.position import Lsn, parse_lsn
+from cdc.core.position import Lsn, format_lsn, parse_lsn
 from cdc.core.table import Column, Kind, Table, TableName
 
 HEARTBEAT: Final = "heartbeat"
 START: Final = "the capture starts"
 """The mark of the beat that Debezium writes in each new session."""
+UPGRADED: Final = "the source was upgraded"
+"""The mark of the beat that begins a cluster which pg_upgrade has made: its slot begins where no commit is."""
 
+NO_LSN: Final = sql.SQL("NULL::text")
 # `sha256`, not `md5`: a server in FIPS mode refuses that
 _PREVIOUS: Final = "encode(sha256(convert_to(last.beat, 'UTF8')), 'hex')"
 
@@ -69,17 +73,35 @@ def write_heartbeat(connection: Connection, source: SourceSettings, pipeline: st
     reach("heartbeat.written")
 
 
+def write_beat_for(connection: Connection, source: SourceSettings, pipeline: str, *, has_lsns: bool) -> None:
+    """Write the beat that a connector on a standby cannot write; `has_lsns`: with the slot's LSN, like its own.
+
+    While nobody reads the slot, its LSN is where the capture starts again.
+    """
+    state = read_slot(connection, source) if has_lsns else None
+    lsn = format_lsn(state.confirmed_lsn) if state and state.confirmed_lsn is not None else None
+    mark = START if state and not state.active else None
+    connection.execute(heartbeat_query(source, pipeline, mark, slot=sql.SQL("{}::text").format(sql.Literal(lsn))))
+
+
+def slot_lsn(slot: str | None) -> sql.Composed:
+    """Make the expression for the confirmed LSN of a slot of the same server."""
+    return sql.SQL("(SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = {})").format(
+        sql.Literal(slot)
+    )
+
+
 def heartbeat_query(
-    source: SourceSettings, pipeline: str, mark: str | None = None, *, slot: str | None = None
+    source: SourceSettings, pipeline: str, mark: str | None = None, *, slot: sql.Composable = NO_LSN
 ) -> sql.Composed:
-    """Make the statement that writes a beat, with the confirmed LSN of `slot` if one is given.
+    """Make the statement that writes a beat, with the confirmed LSN of the slot if one is given.
 
     The connector runs it regularly, so that a slot of idle tables moves (Debezium, "WAL disk space consumption"), and
     in every new session, so that the log has the slot's LSN when the capture started.
     """
 
     def beat(previous: sql.SQL) -> sql.Composed:
-        return read_sql("beat").format(mark=sql.Literal(mark), slot=sql.Literal(slot), previous=previous)
+        return read_sql("beat").format(mark=sql.Literal(mark), slot=slot, previous=previous)
 
     return read_sql("heartbeat").format(
         table=sql.Identifier(source.heartbeat_schema, HEARTBEAT),

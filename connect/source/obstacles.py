@@ -4,19 +4,21 @@ from psycopg import Connection
 
 from cdc.connect.settings import SourceSettings
 from cdc.connect.source import decoding, publication, slot
+from cdc.connect.source.standby import find_halt, open_decoding
 from cdc.core.errors import RECAPTURE, CdcError, HistoryLostError
 
 
 def check_not_lost(connection: Connection, source: SourceSettings) -> None:
     """Raise HistoryLostError when slot or publication have lost changes, PreconditionError if none can be decoded."""
-    found = slot.read_state(connection, source.slot)
-    slot.check_exists(found, source.slot)
-    if publication.read_publication(connection, source.publication) is None:
-        raise HistoryLostError(
-            f"publication {source.publication} is gone: what was written without it cannot be decoded", RECAPTURE
-        )
-    if found is not None:
-        decoding.check_decodable(connection, found, source.publication)
+    with open_decoding(connection, source) as where:
+        found = slot.read_state(where, source.slot)
+        slot.check_exists(found, source.slot)
+        if publication.read_publication(connection, source.publication) is None:
+            raise HistoryLostError(
+                f"publication {source.publication} is gone: what was written without it cannot be decoded", RECAPTURE
+            )
+        if found is not None:
+            decoding.check_decodable(where, found, source.publication)
 
 
 def find_obstacle(connection: Connection, source: SourceSettings) -> CdcError | None:
@@ -24,6 +26,9 @@ def find_obstacle(connection: Connection, source: SourceSettings) -> CdcError | 
     try:
         check_not_lost(connection, source)
         publication.check_whole(connection, source)
+        if source.standby_host is None:
+            return None
+        with open_decoding(connection, source) as standby:
+            return find_halt(connection, standby, source)
     except CdcError as obstacle:
         return obstacle
-    return None

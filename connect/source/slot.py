@@ -6,7 +6,7 @@ invisible transaction came before a visible one in the log.
 """
 
 import select
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
@@ -19,18 +19,31 @@ from psycopg.pq.abc import PGconn, PGresult
 from cdc.connect.settings import SourceSettings
 from cdc.connect.source import replication
 from cdc.connect.source.connection import connect, open_connection
+from cdc.connect.source.standby import nudging, open_decoding, wait_for_replay
 from cdc.core.errors import RECAPTURE, HistoryLostError, PreconditionError
 from cdc.core.position import Bookmark, Lsn, parse_lsn
 from cdc.core.waiting import Deadline
 from cdc.postgres.values import read_value
 
 DROP_SECONDS: Final = 60.0
+NUDGE_SECONDS: Final = 1.0
+"""Pause between two requests that let a standby make a slot."""
 _FAILOVER: Final = 170_000
 """The first version whose standbys keep copies of the slots that are marked for it."""
 _GIVEN_UP: Final = {
     "wal_removed": ("Postgres threw away WAL that it still needed", "raise max_slot_wal_keep_size"),
-    "rows_removed": ("rows of the catalog that it still needed were removed", "let it be read sooner"),
-    "wal_level_insufficient": ("wal_level was not logical for a while", "ALTER SYSTEM SET wal_level = logical"),
+    "rows_removed": (
+        "the primary removed rows of the catalog that it still needed on its standby",
+        "set hot_standby_feedback = on and primary_slot_name on the standby",
+    ),
+    "wal_level_insufficient": (
+        "the primary's wal_level was not logical for a while",
+        "ALTER SYSTEM SET wal_level = logical on both servers",
+    ),
+    "conflict": (
+        "the standby had to replay what it could not be kept with",
+        "set hot_standby_feedback = on and primary_slot_name on the standby, and keep wal_level = logical",
+    ),
     "idle_timeout": ("nobody has read it for too long", "raise idle_replication_slot_timeout"),
 }
 """`invalidation_reason` (manual, "pg_replication_slots") → what happened, and what keeps it from happening again."""
@@ -62,14 +75,23 @@ class SlotState:
     invalidated: str | None = None
 
 
+def read_slot(connection: Connection, source: SourceSettings) -> SlotState | None:
+    """Read the state of the pipeline's slot, where it lives. `connection` is to the source."""
+    with open_decoding(connection, source) as decoding:
+        return read_state(decoding, source.slot)
+
+
 def read_state(connection: Connection, slot: str) -> SlotState | None:
-    """Read the state of a slot; None if it does not exist."""
+    """Read the state of a slot of this server; None if it does not exist."""
     row = connection.execute(
         # without a restart_lsn it retains nothing, and has no status either
         "SELECT slot_name, active, COALESCE(wal_status, 'lost'), confirmed_flush_lsn::text, restart_lsn::text,"
-        " COALESCE(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::bigint, active_pid,"
-        # a column that older versions do not have
-        " to_jsonb(found) ->> 'invalidation_reason' FROM pg_replication_slots found WHERE slot_name = %s",
+        " COALESCE(pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()"
+        " ELSE pg_current_wal_lsn() END, restart_lsn), 0)::bigint, active_pid,"
+        # columns that not every version has: 16 tells a conflict on a standby, later ones the reason
+        " COALESCE(to_jsonb(found) ->> 'invalidation_reason',"
+        " CASE WHEN (to_jsonb(found) ->> 'conflicting')::bool THEN 'conflict' END)"
+        " FROM pg_replication_slots found WHERE slot_name = %s",
         (slot,),
     ).fetchone()
     if row is None:
@@ -109,6 +131,12 @@ def check_exists(found: SlotState | None, slot: str) -> None:
     check_wal_kept(found)
 
 
+def drop_own(connection: Connection, source: SourceSettings) -> None:
+    """Drop the pipeline's slot, where it lives. `connection` is to the source. Raises like `drop`."""
+    with open_decoding(connection, source) as decoding:
+        drop(decoding, source.slot)
+
+
 def drop(connection: Connection, slot: str) -> None:
     """Drop the slot if it exists; waits for its reader to end, so stop the connector first.
 
@@ -140,11 +168,14 @@ def end_reader(connection: Connection, slot: str) -> None:
 def open_slot_snapshot(source: SourceSettings, slot: str, *, temporary: bool = False) -> Iterator[SlotSnapshot]:
     """Create a slot and hold its snapshot open; a temporary slot ends with the context, a permanent one stays.
 
-    Creation waits for every writing transaction of the cluster. Raises PreconditionError with their process ids when
-    they take longer than `source.slot_timeout_seconds`. If this process is killed, a temporary slot goes with its
-    session; a permanent one keeps WAL until it is read or dropped.
+    It is made where the slot lives. Creation waits for every writing transaction of the cluster. Raises
+    PreconditionError with their process ids when they take longer than `source.slot_timeout_seconds`. If this process
+    is killed, a temporary slot goes with its session; a permanent one keeps WAL until it is read or dropped.
     """
-    connection = connect(source, replication="database")
+    if source.standby_host is not None:
+        # what the slot needs was written on the primary: without the publication nothing can be decoded
+        wait_for_replay(source)
+    connection = connect(source.decoding, replication="database")
     try:
         # before the slot: any later command on this connection would end the slot's snapshot
         system = replication.run_command(connection.pgconn, b"IDENTIFY_SYSTEM")
@@ -160,14 +191,16 @@ def open_slot_snapshot(source: SourceSettings, slot: str, *, temporary: bool = F
 
 def _create(connection: Connection, source: SourceSettings, slot: str, *, temporary: bool) -> PGresult:
     # standbys may keep a copy of it (manual, "Logical Replication Failover"); a temporary one cannot be kept
-    is_kept = not temporary and connection.info.server_version >= _FAILOVER
+    is_kept = not temporary and source.standby_host is None and connection.info.server_version >= _FAILOVER
     command = sql.SQL("CREATE_REPLICATION_SLOT {} {} LOGICAL pgoutput (SNAPSHOT 'export'{})").format(
         sql.Identifier(slot), sql.SQL("TEMPORARY" if temporary else ""), sql.SQL(", FAILOVER" if is_kept else "")
     )
     pgconn = connection.pgconn
     # asynchronous: an ordinary call would block as long as the longest transaction
     pgconn.send_query(command.as_string(connection).encode())
-    if not _wait_for_answer(pgconn, source.slot_timeout_seconds):
+    with nudging(source) as nudge:
+        is_answered = _wait_for_answer(pgconn, source.slot_timeout_seconds, nudge)
+    if not is_answered:
         blockers = _blockers(source)
         # a cancelled creation leaves no slot: it only persists at its consistent point
         pgconn.get_cancel().cancel()
@@ -178,7 +211,7 @@ def _create(connection: Connection, source: SourceSettings, slot: str, *, tempor
     return replication.check_result(pgconn, pgconn.get_result())
 
 
-def _wait_for_answer(pgconn: PGconn, seconds: float) -> bool:
+def _wait_for_answer(pgconn: PGconn, seconds: float, nudge: Callable[[], None]) -> bool:
     deadline = Deadline(seconds)
     waiting = select.poll()
     # not select(): a process with many open files has descriptors above its limit
@@ -186,7 +219,8 @@ def _wait_for_answer(pgconn: PGconn, seconds: float) -> bool:
     while pgconn.is_busy():
         if deadline.is_past:
             return False
-        waiting.poll(1000 * deadline.seconds_left)
+        nudge()
+        waiting.poll(1000 * min(deadline.seconds_left, NUDGE_SECONDS))
         # a lost connection ends the wait as well: the result has the error
         with suppress(psycopg.OperationalError):
             pgconn.consume_input()

@@ -1,13 +1,15 @@
 """The slot as somebody sees it who wants to know what bites next: how much it keeps, of how much, and for whom."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from psycopg import Connection
 
+from cdc.connect.settings import SourceSettings
 from cdc.connect.source.oldest_transaction import OldestTransaction
 from cdc.connect.source.queries import read_sql
 from cdc.connect.source.slot import SlotState, read_state
+from cdc.connect.source.standby import open_decoding
 from cdc.core.position import Lsn, parse_lsn
 from cdc.postgres.values import read_value
 
@@ -58,8 +60,18 @@ def read_wal_rate(connection: Connection) -> float | None:
     return None if row is None or row[0] is None else float(row[0])
 
 
-def look_at_source(connection: Connection, slot: str) -> SourceLook:
-    """Read the source's clock and end, and what it keeps for the slot, by queries that wait for no lock."""
+def look_at_source(connection: Connection, source: SourceSettings) -> SourceLook:
+    """Read the source's clock and end, and what is kept for the slot where that lives, without waiting for a lock."""
+    own = _look(connection, source.slot)
+    if source.standby_host is None:
+        return own
+    with open_decoding(connection, source) as standby:
+        there = _look(standby, source.slot)
+    # what writes is on the primary, and so are the clock and the end that everything is compared with
+    return replace(there, now=own.now, lsn=own.lsn, oldest=own.oldest)
+
+
+def _look(connection: Connection, slot: str) -> SourceLook:
     state = read_state(connection, slot)
     row = connection.execute(read_sql("slot_health"), {"slot": slot}).fetchone()
     assert row is not None

@@ -49,8 +49,11 @@ _CLUSTER_BLOCKS: Final = {
 }
 _STARTING: Final = {1, 2}
 
-# the client logs every failed request, and without a handler Python prints that on stderr
-logging.getLogger("opensearch").addHandler(logging.NullHandler())
+# the client logs every failed request with its traceback: without a handler Python prints that on stderr, and so does
+# the root logger's, once Spark has started
+_client_log = logging.getLogger("opensearch")
+_client_log.addHandler(logging.NullHandler())
+_client_log.propagate = False
 
 
 @contextmanager

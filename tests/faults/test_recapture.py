@@ -15,6 +15,7 @@ from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.capture.connector import failure, halt
 from cdc.connect.source import connection as source
 from cdc.connect.source import publication
+from cdc.connect.source.heartbeat import heartbeat_table
 from cdc.core.errors import CdcError, HistoryLostError
 from cdc.core.position import Lsn, parse_lsn
 from cdc.core.table import TableName
@@ -283,7 +284,8 @@ def test_logical_messages_are_no_gap(make_pipeline: MakePipeline, spark: SparkSe
     place = wait_for_confirmed_message(pipeline)
     position = pipeline.opened().lake_follower.position()
     assert position is not None
-    confirmed = ConfirmedLsns(pipeline.settings.log, position.log_start)
+    log, beats = pipeline.settings.log, heartbeat_table(pipeline.settings.source).name
+    confirmed = ConfirmedLsns(log, position.log_start, change_topic(log.prefix, beats))
     commits = log_commits(pipeline)
     assert all(confirmed.include(lsn) for lsn in (place, *commits[-3:]))
     assert not any(confirmed.include(Lsn(lsn + 1)) for lsn in (place, *commits[-3:]))

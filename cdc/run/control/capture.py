@@ -89,7 +89,7 @@ def _find_refusal(verb: ControlVerb, found: ConnectorState) -> CdcError | None:
 def _describe_costs(pipeline: Pipeline, verb: ControlVerb) -> str:
     try:
         with pipeline.open_source() as connection:
-            look = look_at_source(connection, pipeline.settings.source.slot)
+            look = look_at_source(connection, pipeline.settings.source)
             rate = read_wal_rate(connection) if verb is ControlVerb.PAUSE else None
     except CdcError as silent:
         return f"not known: {silent.what}"

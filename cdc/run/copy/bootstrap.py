@@ -23,8 +23,10 @@ from itertools import chain
 
 from cdc.columns.feed import FedFollower
 from cdc.config.settings import VIEWS
+from cdc.connect.capture import connector
 from cdc.connect.source import publication, slot
 from cdc.connect.source.catalog import TablesRefusedError
+from cdc.connect.source.upgrade import note_upgrade
 from cdc.core.errors import IncompleteError
 from cdc.core.fail_points import reach
 from cdc.core.position import Bookmark
@@ -95,6 +97,10 @@ def bootstrap(
         # before the lease: every step makes only missing parts, and two processes make the same ones
         anew = list_parted(pipeline, find_uncopied(pipeline, checks.names, checks.again))
         registered = prepare_capture(pipeline, connection, checks.tables, say, anew=anew)
+        if checks.upgrade:
+            # the offsets are of the old cluster; before the note: after a kill in between this is done again
+            connector.forget(client, pipeline.settings.connect.connector)
+            note_upgrade(connection, pipeline.settings.source, pipeline.name, checks.upgrade)
         pipeline.requests.forget_teardown()
         with pipeline.leases.hold(COPIES), trouble_log(pipeline.state):
             # under the lease: another bootstrap may have finished the copies a moment ago
@@ -198,7 +204,7 @@ def _copy_missing(context: CopyContext, again: Sequence[TableName]) -> tuple[Cop
     follower = context.pipeline.lake_follower
     has = follower.bookmarks()
     missing = find_uncopied(context.pipeline, context.captured, again)
-    state = slot.read_state(context.connection, context.registration.slot)
+    state = slot.read_slot(context.connection, context.pipeline.settings.source)
     # copies without a slot: the changes since then are lost
     if has:
         slot.check_exists(state, context.registration.slot)

@@ -7,12 +7,13 @@ from itertools import chain
 from psycopg import Connection
 
 from cdc.connect.source import slot
+from cdc.connect.source.upgrade import Upgrade
 from cdc.core.errors import ConfigurationError, PreconditionError
 from cdc.core.table import Table, TableName
 from cdc.run.copy.capture_setup import run_preflight
 from cdc.run.pipeline import Pipeline
 from cdc.run.tables import problems
-from cdc.run.tables.resume_check import check_timeline
+from cdc.run.tables.resume_check import check_resumable
 from cdc.run.tables.schema_check import check_secret, find_changed_choices
 from cdc.run.tables.selection import find_selected
 
@@ -22,7 +23,7 @@ class BootstrapChecks:
     """What a bootstrap is to follow: `tables`, and those of them that it copies `again`, with why.
 
     `optional`: tables whose refusal fails nothing. `skipped`: those of them that are refused, with every reason.
-    `notices`: what is worth knowing, and keeps nothing from going on.
+    `notices`: what is worth knowing, and keeps nothing from going on. `upgrade`: pg_upgrade has made the source.
     """
 
     tables: Sequence[Table]
@@ -30,6 +31,7 @@ class BootstrapChecks:
     optional: Set[TableName]
     skipped: Mapping[TableName, Sequence[PreconditionError]]
     notices: Sequence[PreconditionError]
+    upgrade: Upgrade | None = None
 
     @property
     def names(self) -> list[TableName]:
@@ -39,7 +41,8 @@ class BootstrapChecks:
         """What is to be said before anything is made."""
         refused = [f"not followed: {refusal}" for refusal in chain.from_iterable(self.skipped.values())]
         again = [f"{name} is copied again: {why}" for name, why in self.again.items() if why]
-        return [*again, *refused, *map(str, self.notices)]
+        upgraded = [f"the source was upgraded, and goes on as cluster {self.upgrade.new}"] if self.upgrade else []
+        return [*upgraded, *again, *refused, *map(str, self.notices)]
 
 
 def check_bootstrap(pipeline: Pipeline, connection: Connection, again: Sequence[TableName]) -> BootstrapChecks:
@@ -53,15 +56,15 @@ def check_bootstrap(pipeline: Pipeline, connection: Connection, again: Sequence[
     optional = _find_optional(pipeline, names) - wanted.keys()
     tables, skipped, notices = run_preflight(pipeline, connection, names, optional)
     children = problems.describe_children(pipeline, connection, [table.name for table in tables])
-    _check_resumable(pipeline, connection)
-    return BootstrapChecks(tables, wanted, optional, skipped, [*notices, *children])
+    upgrade = _check_resumable(pipeline, connection)
+    return BootstrapChecks(tables, wanted, optional, skipped, [*notices, *children], upgrade)
 
 
-def _check_resumable(pipeline: Pipeline, connection: Connection) -> None:
+def _check_resumable(pipeline: Pipeline, connection: Connection) -> Upgrade | None:
     """Raise HistoryLostError when the log cannot go on from the lake's position. A first bootstrap has none yet."""
-    slot.check_wal_kept(slot.read_state(connection, pipeline.settings.source.slot))
+    slot.check_wal_kept(slot.read_slot(connection, pipeline.settings.source))
     pipeline.lake_follower.cuts.check_capture()
-    check_timeline(pipeline)
+    return check_resumable(pipeline)
 
 
 def _find_optional(pipeline: Pipeline, names: Sequence[TableName]) -> Set[TableName]:

@@ -150,7 +150,7 @@ def _drop_old_capture(pipeline: Pipeline, connection: Connection, client: Connec
     """Stop the connector, then drop its slot. In the other order the connector would fail, and report that."""
     name = pipeline.settings.connect.connector
     connector.halt(client, name)
-    slot.drop(connection, pipeline.settings.source.slot)
+    slot.drop_own(connection, pipeline.settings.source)
     say(f"connector {name} stopped, slot {pipeline.settings.source.slot} dropped")
 
 

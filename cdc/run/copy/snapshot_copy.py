@@ -10,8 +10,10 @@ from psycopg import Connection
 from cdc.config.settings import CAPTURE
 from cdc.connect.capture import connector
 from cdc.connect.capture.connect_client import ConnectClient
+from cdc.connect.capture.debezium_properties import has_slot_lsns
 from cdc.connect.source import catalog, slot
 from cdc.connect.source import connection as source
+from cdc.connect.source.heartbeat import write_beat_for
 from cdc.connect.source.registration import Registration
 from cdc.core.errors import PreconditionError, TableRewrittenError, UnreachableError
 from cdc.core.fail_points import reach
@@ -101,7 +103,7 @@ def copy_on_pipeline_slot(
 ) -> None:
     """Create the pipeline's slot, and copy on its snapshot."""
     # a second try: the slot is there already, but its snapshot went with the connection that made it
-    if slot.read_state(context.connection, context.registration.slot) is not None:
+    if slot.read_slot(context.connection, context.pipeline.settings.source) is not None:
         copy_on_temporary_slot(context, follower, missing, copied)
         return
     with _open_snapshot(context, missing, context.registration.slot, temporary=False) as snapshot:
@@ -162,7 +164,7 @@ def _open_snapshot(
     ends = read_written_ends(log, transaction_topic(log.prefix), [*topics.values()])
     with (
         slot.open_slot_snapshot(src, slot_name, temporary=temporary) as snapshot,
-        source.open_connection(src, autocommit=False) as keeping,
+        source.open_connection(src.decoding, autocommit=False) as keeping,
         hold_snapshot(keeping, snapshot.name, names, before, _tell_once(context.say)) as keeper,
     ):
         # the schema history holds changes after the snapshot only
@@ -197,6 +199,9 @@ def start_capture(context: CopyContext, *, anew: bool = False) -> bool:
     config = build_connector_config(
         context.pipeline, context.connection, context.registration, context.captured, plugins
     )
+    if s.source.standby_host:
+        has_lsns = has_slot_lsns(s.connect, plugins)
+        write_beat_for(context.connection, s.source, context.registration.pipeline, has_lsns=has_lsns)
     if anew:
         connector.start_anew(context.client, s.connect.connector, config)
     done = "started" if anew else connector.start(context.client, s.connect.connector, config)
@@ -219,7 +224,7 @@ def _copy_tables(
 ) -> None:
     keeper = snapshot.keeper
     src = context.pipeline.settings.source
-    conninfo = source.conninfo(src, context.connection.info.server_version)
+    conninfo = source.conninfo(src.decoding, context.connection.info.server_version)
     readers = SnapshotSource(conninfo, keeper.snapshot, src.mask_key)
     spark, rows, lake = context.pipeline.spark, keeper.estimated_rows, context.pipeline.lake
     reports = open_reports(context.pipeline)

@@ -10,10 +10,17 @@ from cdc.run.doctor.dba_script import make_dba_script
 from cdc.run.doctor.parts import AskedParts
 from cdc.run.doctor.providers import OWN, Provider
 from cdc.run.doctor.role_script import make_role_script
-from cdc.run.doctor.runner import Diagnosis, examine, select_checks
+from cdc.run.doctor.runner import Diagnosis, Finding, examine, select_checks
 from cdc.run.pipeline import Pipeline
 
 _LOGIN = "source.login"
+OF_SLOT_SERVER = frozenset(
+    {
+        *(f"postgres.{name}" for name in ("free_slots", "free_senders", "slot_room", "idle_slots", "sender_timeout")),
+        *(f"slot.{name}" for name in ("ours", "room", "abandoned")),
+    }
+)
+"""Checks of the server where the slot lives."""
 
 
 class Doctor:
@@ -32,7 +39,7 @@ class Doctor:
         if any(finding.check == _LOGIN for finding in diagnosis.findings):
             yield from self.write_role()
         else:
-            needed = [finding for finding in diagnosis.findings if finding.severity is not Severity.NOTE]
+            needed = [finding for finding in diagnosis.findings if self._is_for_source(finding)]
             yield from make_dba_script(needed, self._provider)
 
     def write_role(self) -> Iterator[str]:
@@ -43,6 +50,11 @@ class Doctor:
         names = self._name_tables(settings)
         triggers = self._provider.has_event_triggers
         yield from make_role_script(settings, names, self._provider, user, triggers=triggers)
+
+    def _is_for_source(self, finding: Finding) -> bool:
+        """Is there anything to run on the source? What is set where a slot lives on a standby is set there."""
+        has_standby = self._parts.settings.source.standby_host is not None
+        return finding.severity is not Severity.NOTE and not (has_standby and finding.check in OF_SLOT_SERVER)
 
     @property
     def _provider(self) -> Provider:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from cdc.config.settings import PipelineSettings
@@ -17,7 +18,8 @@ from cdc.run.doctor.facts.access import Access, find_access
 from cdc.run.doctor.facts.connect import ConnectFacts, WantedConnector, read_connect, read_wanted
 from cdc.run.doctor.facts.machine import MachineFacts, read_machine
 from cdc.run.doctor.facts.search import SearchFacts, read_search
-from cdc.run.doctor.facts.source import SourceFacts, read_source
+from cdc.run.doctor.facts.source import Row, ServerFacts, SourceFacts, read_source
+from cdc.run.doctor.facts.standby import StandbyFacts, read_standby
 from cdc.run.doctor.facts.store import StoreFacts, read_store
 from cdc.run.doctor.facts.tables import TableFacts, read_tables
 from cdc.run.doctor.facts.workers import WorkerPython, read_worker_python
@@ -55,6 +57,7 @@ class AskedParts:
         self._source = self._question(
             "source", "source.answers", "the source", lambda own: read_source(own, self.access), SECOND_SECONDS
         )
+        self._standby = self._question("standby", "standby.answers", "the standby", self._read_standby, SECOND_SECONDS)
         self._tables = self._question("tables", "tables.answers", "the source", self._read_tables, SECOND_SECONDS)
         self._connect = self._question("connect", "connect.answers", "Kafka Connect", read_connect)
         self._wanted = self._question("wanted", "connect.validates", "Kafka Connect", self._read_wanted, THIRD_SECONDS)
@@ -87,6 +90,23 @@ class AskedParts:
     @property
     def source(self) -> SourceFacts:
         return self._source.get()
+
+    @property
+    def standby(self) -> StandbyFacts | None:
+        """The standby on which the slot lives; None where the source has it itself."""
+        return self._standby.get()
+
+    @property
+    def slots(self) -> Sequence[Row]:
+        """The slots of the server where ours lives."""
+        return self.standby.slots if self.standby else self.source.slots
+
+    @property
+    def decoder(self) -> ServerFacts:
+        """The server where the slot lives, as far as its settings go."""
+        server = self.source.server
+        found = self.standby
+        return replace(server, settings=found.settings, senders=found.senders) if found else server
 
     @property
     def tables(self) -> TableFacts:
@@ -172,6 +192,9 @@ class AskedParts:
     def _seconds(self) -> float:
         """How long one request may take."""
         return min(REQUEST_SECONDS * self.patience, MOST_SECONDS)
+
+    def _read_standby(self, own: Pipeline) -> StandbyFacts | None:
+        return read_standby(self.access) if own.settings.source.standby_host else None
 
     def _find_access(self, own: Pipeline) -> Access:
         return find_access(own.settings.source, self._seconds)

@@ -10,6 +10,7 @@ from cdc.connect.source import publication, registration, schema_history
 from cdc.connect.source.heartbeat import heartbeat_table
 from cdc.connect.source.published_parts import Parts, PublishedPart
 from cdc.connect.source.registration import Registration
+from cdc.connect.source.standby import LET_NUDGE
 from cdc.core.table import TableName
 from cdc.run.doctor.fixes import JointStatement, quote
 from cdc.run.doctor.providers import Provider
@@ -48,6 +49,8 @@ def _list_statements(
     yield sql.SQL(_MAKE).format(sql.Literal(source.user), role).as_string()
     yield provider.allow_replication(source.user)
     yield quote("GRANT CONNECT ON DATABASE {} TO {}", source.dbname, source.user)
+    if source.standby_host:
+        yield quote(LET_NUDGE, source.user)
     for schema in dict.fromkeys(table.schema for table in tables):
         yield quote("GRANT USAGE ON SCHEMA {} TO {}", schema, source.user)
     for table in tables:

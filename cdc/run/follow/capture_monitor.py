@@ -14,6 +14,7 @@ from cdc.core.lines import WarningLine
 from cdc.core.position import Lsn
 from cdc.core.table import TableName
 from cdc.run.copy.resync_queue import ResyncQueue
+from cdc.run.follow.standby_beats import StandbyBeats
 from cdc.run.follow.stop_requests import StopRequests
 from cdc.run.guard.slot_guard import SlotGuard
 from cdc.run.guard.task_restarts import TaskRestarts
@@ -54,6 +55,7 @@ class CaptureMonitor:
         self._restarts, self._guard = TaskRestarts(pipeline, say), SlotGuard(pipeline, say)
         self._last_kind: str | None = None
         self._left_out = set[str]()
+        self._beats = StandbyBeats(pipeline)
         self._failure: str | None = None
         self._named = set[TableName]()
 
@@ -95,6 +97,7 @@ class CaptureMonitor:
     def _check_capture(self, allowed: patience.Patience) -> Health:
         with self._pipeline.open_source() as connection:
             check_source(self._pipeline, connection)
+            self._beats.write(connection)
             # somebody may have altered the publication: rows that it leaves out are lost to the log
             publication.check_whole(connection, self._pipeline.settings.source)
             self._report_children(connection)

@@ -8,6 +8,7 @@ from functools import partial
 
 from cdc.config.settings import VIEWS
 from cdc.connect.capture.debezium_properties import placeholder
+from cdc.connect.source.heartbeat import heartbeat_table
 from cdc.core.errors import CdcError, RefusedError
 from cdc.core.fail_points import reach
 from cdc.core.lines import ErrorLine, WarningLine
@@ -16,6 +17,7 @@ from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import TableName
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.end_reader import EndReader
+from cdc.log.names import change_topic
 from cdc.log.run_reader import RunReader
 from cdc.progress import LineProgress
 from cdc.run.copy.fill import TableFiller
@@ -258,7 +260,8 @@ class ProcessStreams:
         s, position = self._pipeline.settings, require_position(follower)
         with self._pipeline.open_log() as log:
             since = find_verifiable_lsn(log, s.log.prefix, s.source, position)
-        confirmed = ConfirmedLsns(s.log, position.log_start)
+        beats = change_topic(s.log.prefix, heartbeat_table(s.source).name)
+        confirmed = ConfirmedLsns(s.log, position.log_start, beats)
         return HeartbeatChain(reader, s.source, self._pipeline.name, since, confirmed.include)
 
     def _read_positions(self, *, of_views: bool = False) -> list[Position] | None:

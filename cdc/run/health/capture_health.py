@@ -17,6 +17,7 @@ from cdc.run.health.patience import Patience
 from cdc.run.health.result import Failing, Health, Healthy, fail_since
 from cdc.run.health.standstill import START_ANEW, Standstill
 from cdc.run.health.trouble import MEND, PASS_OVER, describe_trouble, find_trouble
+from cdc.run.health.upgrade import find_new_cluster
 from cdc.run.pipeline import Pipeline
 
 Look = Callable[[CaptureObserver, Connection], Standstill | None]
@@ -129,8 +130,16 @@ class CaptureHealth:
             if position is not None:
                 check_slot(self._pipeline, connection, position)
         except HistoryLostError as lost:
-            return HistoryLostError(f"{trouble.what}; {lost.what}", lost.remedy)
+            return self._find_upgrade() or HistoryLostError(f"{trouble.what}; {lost.what}", lost.remedy)
         return None
+
+    def _find_upgrade(self) -> CdcError | None:
+        """What pg_upgrade has done to the source, which also moves the slot; None if nothing is known of it."""
+        try:
+            upgrade = find_new_cluster(self._pipeline)
+        except CdcError:
+            return None
+        return upgrade.to_error() if upgrade else None
 
     def _open_source(self, connection: Connection | None) -> AbstractContextManager[Connection]:
         return self._pipeline.open_source() if connection is None else nullcontext(connection)

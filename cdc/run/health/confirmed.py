@@ -9,8 +9,9 @@ from contextlib import suppress
 import numpy as np
 
 from cdc.columns.netting.ends import parse_confirmed_lsn
+from cdc.connect.source.heartbeat import UPGRADED
 from cdc.core.errors import HistoryLostError
-from cdc.core.position import LogStart, Lsn
+from cdc.core.position import LogStart, Lsn, format_lsn
 from cdc.log.clients.reader import Reader, read_span
 from cdc.log.names import debezium_heartbeat_topic, transaction_topic
 from cdc.log.settings import LogSettings
@@ -18,10 +19,14 @@ from cdc.log.transaction_topic import has_confirmed
 
 
 class ConfirmedLsns:
-    """The LSNs that the capture that begins at `start` can have confirmed; for one thread at a time."""
+    """The LSNs that the capture that begins at `start` can have confirmed; for one thread at a time.
 
-    def __init__(self, log: LogSettings, start: LogStart) -> None:
+    `beats`: the topic of the source's heartbeats, some of which say where a slot began after pg_upgrade.
+    """
+
+    def __init__(self, log: LogSettings, start: LogStart, beats: str) -> None:
         self._log = log
+        self._own_beats = beats
         self._start = start
         self._beats = np.empty(0, np.int64)
         self._first = self._offset = 0
@@ -38,7 +43,7 @@ class ConfirmedLsns:
             # heartbeats last: nearly every LSN is a commit's, and their topic would be read for nothing
             if found is False:
                 self._read_beats(reader)
-                return self._has_beat(lsn) or self._has_forgotten(lsn)
+                return self._has_beat(lsn) or self._has_forgotten(lsn) or self._began_at(reader, lsn)
         return True
 
     def _has_beat(self, lsn: Lsn) -> bool:
@@ -48,6 +53,15 @@ class ConfirmedLsns:
     def _has_forgotten(self, lsn: Lsn) -> bool:
         # retention deletes old heartbeats: one of them may have confirmed an LSN below the first that is left
         return self._first > 0 and not (len(self._beats) and int(self._beats[0]) <= lsn)
+
+    def _began_at(self, reader: Reader, lsn: Lsn) -> bool:
+        """Did a slot begin there that pg_upgrade has made?"""
+        first, end = read_span(reader, self._own_beats)
+        # as text, since all of them are read: few beats have this mark, and few LSNs come here
+        sign, place = UPGRADED.encode(), format_lsn(lsn).encode()
+        return any(
+            r.value and sign in r.value and place in r.value for r in reader.read(self._own_beats, 0, first, end)
+        )
 
     def _read_beats(self, reader: Reader) -> None:
         topic = debezium_heartbeat_topic(self._log.prefix)

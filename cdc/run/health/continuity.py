@@ -9,12 +9,13 @@ from psycopg import Connection
 
 from cdc.connect.capture.debezium_properties import sends_messages
 from cdc.connect.source import registration, slot
+from cdc.connect.source.heartbeat import heartbeat_table
 from cdc.connect.source.obstacles import check_not_lost
 from cdc.connect.source.registration import Registration
 from cdc.core.errors import RECAPTURE, HistoryLostError, UnreachableError
 from cdc.core.position import Position, format_lsn
 from cdc.core.waiting import wait_until
-from cdc.log.names import transaction_topic
+from cdc.log.names import change_topic, transaction_topic
 from cdc.log.transaction_topic import check_position
 from cdc.run.health import patience
 from cdc.run.health.confirmed import ConfirmedLsns
@@ -39,12 +40,14 @@ def check_slot(pipeline: Pipeline, connection: Connection, position: Position) -
 
     Raises UnreachableError when the log does not answer.
     """
-    state = slot.read_state(connection, pipeline.settings.source.slot)
+    state = slot.read_slot(connection, pipeline.settings.source)
     # With logical messages in the log, Debezium also confirms the LSN of a message outside a transaction, and no
     # commit is at that LSN.
     if state is None or state.confirmed_lsn is None or sends_messages(pipeline.settings.connect):
         return
-    confirmed, known = state.confirmed_lsn, ConfirmedLsns(pipeline.settings.log, position.log_start)
+    log = pipeline.settings.log
+    beats = change_topic(log.prefix, heartbeat_table(pipeline.settings.source).name)
+    confirmed, known = state.confirmed_lsn, ConfirmedLsns(log, position.log_start, beats)
     if not wait_until(lambda: known.include(confirmed), patience.VISIBLE_SECONDS):
         raise HistoryLostError(
             f"slot {pipeline.settings.source.slot} stands at {format_lsn(confirmed)}, and no commit of the log is at"

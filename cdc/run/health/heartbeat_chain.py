@@ -23,12 +23,14 @@ from cdc.connect.source.schema_history import history_table
 from cdc.core.errors import RECAPTURE, HistoryLostError
 from cdc.core.position import Lsn, Offsets, Position, format_lsn
 from cdc.core.table import TableName
-from cdc.log.clients.reader import Reader
+from cdc.log.clients.reader import Reader, read_span
 from cdc.log.names import change_topic
 from cdc.log.run_reader import RunReader
 from cdc.log.settings import LogSettings
 from cdc.run.health.confirmed import ConfirmedLsns
 
+LAST_BEATS: Final = 1_000
+"""Of all pipelines of a source: within so many of the last, each has one of its own."""
 NEVER: Final = Lsn(2**63 - 1)
 MOST_COMMITS: Final = 100_000
 """The most LSNs to remember: 800 kB. An older one is looked up in the log, which takes longer and says the same."""
@@ -199,7 +201,7 @@ def check_ahead(log: LogSettings, source: SourceSettings, pipeline: str, positio
     check_beats(beats, position.beat if is_whole else None, lambda lsn: True, gaps)
     read = [beat for captured in beats if (beat := read_beat(captured.text))]
     starts = {beat.slot_lsn or 0 for beat in read if beat.mark == START}
-    confirmed = ConfirmedLsns(log, position.log_start)
+    confirmed = ConfirmedLsns(log, position.log_start, change_topic(log.prefix, heartbeat_table(source).name))
     for lsn in sorted(starts):
         if not confirmed.include(Lsn(lsn)):
             raise _moved_slot_error(Lsn(lsn))
@@ -227,6 +229,15 @@ class _Envelope(msgspec.Struct):
 
 
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
+
+
+def find_last_beat(reader: Reader, topic: str, pipeline: str) -> str | None:
+    """The newest heartbeat of a pipeline in the log; None if there is none among the last ones."""
+    first, end = read_span(reader, topic)
+    records = reader.read(topic, 0, max(first, end - LAST_BEATS), end)
+    envelopes = (_decode_envelope(record.value) for record in records if record.value)
+    beats = [read.after.beat for read in envelopes if read.after is not None and read.after.pipeline == pipeline]
+    return beats[-1] if beats else None
 
 
 def _read_behind(reader: Reader, topic: str, position: Position) -> tuple[bool, list[bytes]]:

@@ -13,6 +13,7 @@ from cdc.connect.source.heartbeat import HEARTBEAT, write_heartbeat
 from cdc.connect.source.obstacles import find_obstacle
 from cdc.connect.source.queries import read_sql
 from cdc.connect.source.registration import check_rights
+from cdc.connect.source.standby import open_decoding
 from cdc.core.position import Lsn, parse_lsn
 from cdc.core.waiting import Deadline
 from cdc.log.names import change_topic, transaction_topic
@@ -105,10 +106,13 @@ class CaptureObserver:
 
     def _read_slot(self, connection: Connection) -> Observation:
         """Observe the slot, its reader and the source's clock alone."""
-        row = connection.execute(read_sql("slot_reader"), (self._source.slot,)).fetchone()
+        with open_decoding(connection, self._source) as decoding:
+            row = decoding.execute(read_sql("slot_reader"), (self._source.slot,)).fetchone()
         assert row is not None
         confirmed, sent = (parse_lsn(text) if text else None for text in (row[0], row[2]))
-        return Observation(row[4], confirmed, sent, bool(row[1]), bool(row[3]))
+        # commits are stamped by the clock of who writes
+        at = row[4] if self._source.standby_host is None else source.read_clock(connection)
+        return Observation(at, confirmed, sent, bool(row[1]), bool(row[3]))
 
     def _topics(self, connection: Connection) -> list[str]:
         """The topics of the capture, without its own heartbeats, which go on while Postgres sends nothing."""

@@ -62,7 +62,7 @@ def find_trouble(
 
 def _find_reader(connection: Connection, source: SourceSettings) -> str | None:
     """What helps when another session reads the slot: one of an earlier task, say, whose worker was killed."""
-    found = slot.read_state(connection, source.slot)
+    found = slot.read_slot(connection, source)
     if found is None or found.active_pid is None:
         return None
     return (

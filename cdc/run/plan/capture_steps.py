@@ -92,7 +92,7 @@ class CaptureSteps:
         for trigger in schema_history.list_missing_triggers(self._connection, self._source):
             if schema_history.may_make_triggers(self._connection):
                 yield PlannedStep(Sign.MAKE, "event trigger", trigger)
-        found = slot.read_state(self._connection, self._source.slot)
+        found = slot.read_slot(self._connection, self._source)
         # copies without a slot: the changes since then are lost
         if self._pipeline.lake_follower.bookmarks():
             slot.check_exists(found, self._source.slot)

@@ -2,12 +2,13 @@
 
 from contextlib import suppress
 
-from cdc.connect.source import connection as source
+from cdc.connect.source.upgrade import Upgrade
 from cdc.core.errors import HistoryLostError, UnreachableError
-from cdc.core.position import Bookmark, Position
+from cdc.core.position import Position
 from cdc.log.names import transaction_topic
 from cdc.log.transaction_topic import check_position
 from cdc.run.health.continuity import check_continuity
+from cdc.run.health.upgrade import find_new_cluster
 from cdc.run.pipeline import Pipeline
 from cdc.sinks.lake.follower import DeltaFollower
 
@@ -33,19 +34,16 @@ def check_log(pipeline: Pipeline) -> None:
 
 
 def check_timeline(pipeline: Pipeline) -> None:
-    """Raise HistoryLostError when the source is another cluster, was set back, or cannot be captured further.
+    """Raise HistoryLostError when the source is another cluster, was set back, or cannot be captured further, and
+    PreconditionError when pg_upgrade has made it, which a bootstrap goes on after."""
+    if upgrade := check_resumable(pipeline):
+        raise upgrade.to_error()
 
-    A bookmark knows its timeline. The position does not, so it is only compared with the source's end.
-    """
-    lake = pipeline.lake_follower
-    bookmarks, position = lake.bookmarks(), lake.position()
-    if not bookmarks:
-        return
-    past = source.read_timeline(pipeline.settings.source)
-    # every one: tables may have been copied before and after a switch of the source
-    for name, bookmark in bookmarks.items():
-        past.check(bookmark, str(name))
-    if position is not None:
-        past.check(Bookmark(position.lsn, past.system_identifier, past.timeline), "the lake")
+
+def check_resumable(pipeline: Pipeline) -> Upgrade | None:
+    """Raise HistoryLostError like `check_timeline`; returns what pg_upgrade has done since the source was captured."""
+    upgrade, position = find_new_cluster(pipeline), pipeline.lake_follower.position()
+    if upgrade is None and position is not None and pipeline.lake_follower.bookmarks():
         with pipeline.open_source() as connection:
             check_continuity(pipeline, connection, position)
+    return upgrade

@@ -40,7 +40,7 @@ class CaptureBelongings:
         with self._pipeline.open_source() as connection:
             registered = registration.read_registration(connection, self._source, self._pipeline.name)
             self.is_ours = self.is_ours or registered is not None
-            state = slot.read_state(connection, self._source.slot)
+            state = slot.read_slot(connection, self._source)
             published = publication.read_publication(connection, self._source.publication)
             others = removal.list_other_pipelines(connection, self._source, self._pipeline.name)
             triggers = [] if others else removal.list_triggers(connection, self._source)
@@ -48,7 +48,7 @@ class CaptureBelongings:
         if not self.is_ours:
             return
         if state:
-            drop = partial(self._on_source, slot.drop, self._source.slot)
+            drop = partial(self._on_source, slot.drop_own, self._source)
             all_of.found.append(Belonging("slot", self._source.slot, drop))
         for trigger in triggers:
             all_of.found.append(self._in_source("event trigger", trigger, removal.make_trigger_drop(trigger)))

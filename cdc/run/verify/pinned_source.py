@@ -195,14 +195,14 @@ def pin_source(
     before = files(connection, tables)
     with (
         slot.open_slot_snapshot(src, temporary, temporary=True) as snapshot,
-        source.open_connection(src, autocommit=False) as keeping,
+        source.open_connection(src.decoding, autocommit=False) as keeping,
         hold_snapshot(keeping, snapshot.name, tables, before, _give_up_after(LOCKED_SECONDS)) as keeper,
         ExitStack() as held,
     ):
         lsn = snapshot.bookmark.lsn
         # an END above the LSN shows that everything up to it has come; on an idle source this makes one
         heartbeat.write_heartbeat(connection, src, pipeline.name, f"verify {format_lsn(lsn)}")
-        conninfo = source.conninfo(src, connection.info.server_version)
+        conninfo = source.conninfo(src.decoding, connection.info.server_version)
         snapshot_source = SnapshotSource(conninfo, keeper.snapshot, src.mask_key)
         log = held.enter_context(pipeline.open_log())
         since = EndsAbove(log, transaction_topic(pipeline.settings.log.prefix), lsn, log_start)

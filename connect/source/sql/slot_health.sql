@@ -1,7 +1,8 @@
 -- One row, also without the slot. Columns that older versions lack are read by way of JSON: `inactive_since` is of 17.
 -- What keeps the slot back is the oldest transaction that has an id, of any database, prepared ones included: decoding
 -- begins anew behind it only. Its id is shown to everybody, when it began only to who may see other roles' sessions.
-SELECT extract(epoch FROM clock_timestamp())::float8, pg_current_wal_lsn()::text, current_setting('server_version'),
+SELECT extract(epoch FROM clock_timestamp())::float8, (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
+       ELSE pg_current_wal_lsn() END)::text, current_setting('server_version'),
        CASE WHEN current_setting('max_slot_wal_keep_size') = '-1' THEN NULL
             ELSE pg_size_bytes(current_setting('max_slot_wal_keep_size')) END,
        slot.safe_wal_size, extract(epoch FROM (to_jsonb(slot) ->> 'inactive_since')::timestamptz)::float8,

@@ -4,6 +4,7 @@ import io
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
@@ -79,3 +80,13 @@ def drawing(width: float, height: float) -> Iterator[tuple[Axes, Drawn]]:
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
     svg = text.getvalue()
     drawn.svg = svg[svg.index("<svg") :]
+
+
+@contextmanager
+def draw_rows(width: float, height: float, rows: int, file: Path) -> Iterator[Sequence[Axes]]:
+    """So many plots below each other, of one time; written to a file, and as SVG beside it."""
+    with mpl.rc_context({**_STYLE, "figure.facecolor": "white", "savefig.facecolor": "white"}):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        yield [*figure.subplots(rows, sharex=True)]
+        figure.savefig(file, dpi=110)
+        figure.savefig(file.with_suffix(".svg"), metadata={"Date": None})

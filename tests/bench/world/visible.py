@@ -64,8 +64,8 @@ class CutSight:
 
 
 @contextmanager
-def cuts_seen(folder: Path) -> Iterator[CutSight]:
-    """Watch the table of cuts."""
+def cuts_seen(folder: Path, seconds: float = versions.LOOK_SECONDS) -> Iterator[CutSight]:
+    """Watch the table of cuts, and look so often."""
     sight = CutSight()
 
     def look(folder: Path, at: float, actions: versions.Actions) -> None:
@@ -75,7 +75,7 @@ def cuts_seen(folder: Path) -> Iterator[CutSight]:
                 stats = pq.read_table(folder / file["path"], columns=["lsn", "end_offset"]).to_pylist()[-1]
             sight.cuts.append(Cut(at, stats["lsn"], stats["end_offset"]))
 
-    with versions.watched([folder], look) as sight.watching:
+    with versions.watched([folder], look, seconds) as sight.watching:
         yield sight
 
 

@@ -226,7 +226,8 @@ def test_standby(
     monkeypatch.setenv("CDC_SOURCE_PASSWORD", found.postgres_password.read())
     told = (
         f"Postgres localhost:{found.postgres_port}/postgres is a standby: publications, heartbeats and the toolkit's"
-        " tables are written on the primary only → name the primary in source.host and source.port"
+        " tables are written on the primary only → name the primary in source.host and source.port; a standby to decode"
+        " on in source.standby_host"
     )
     assert main(["--config", str(tmp_path / "cdc.yaml"), "bootstrap"]) == 3
     assert capsys.readouterr().err.splitlines() == [f"error: {told}"]

@@ -19,7 +19,7 @@ from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 
 from cdc import programs
-from cdc.connect.source.heartbeat import heartbeat_query
+from cdc.connect.source.heartbeat import heartbeat_query, slot_lsn
 from cdc.core.position import parse_lsn
 from cdc.run.follow.lake_stream import LakeStream
 from cdc.run.pipeline import select_followers
@@ -168,7 +168,7 @@ def check_rest(pipeline: Pipeline, spark: SparkSession, monkeypatch: pytest.Monk
         return rested[-1]
 
     monkeypatch.setattr(LakeStream, "_may_rest", ask)
-    beat = heartbeat_query(source, opened.name, slot=source.slot)
+    beat = heartbeat_query(source, opened.name, slot=slot_lsn(source.slot))
     with following(pipeline, spark):
         for number in (1, 2, 3):
             before = cuts.last()

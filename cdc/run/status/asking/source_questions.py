@@ -14,13 +14,13 @@ from cdc.connect.source.slot_health import SourceLook, look_at_source
 from cdc.core.errors import CdcError, HistoryLostError
 from cdc.core.position import Position
 from cdc.core.table import TableName
-from cdc.run.health.continuity import check_continuity
 from cdc.run.pipeline import Pipeline
 from cdc.run.status.asking.facts import LOST, RowCounts, SourceChecks, Trouble
 from cdc.run.status.asking.row_counts import count_source_rows
 from cdc.run.status.things import Level
 from cdc.run.tables import problems
 from cdc.run.tables.column_notices import describe_unsent_columns
+from cdc.run.tables.resume_check import check_resumable
 
 T = TypeVar("T")
 STATEMENT_SECONDS = 30
@@ -64,7 +64,7 @@ class KeptSession:
 
 
 def ask_source(session: KeptSession, pipeline: Pipeline) -> SourceLook:
-    return session.ask(partial(look_at_source, slot=pipeline.settings.source.slot))
+    return session.ask(partial(look_at_source, source=pipeline.settings.source))
 
 
 def check_tables(session: KeptSession, pipeline: Pipeline, tables: Sequence[TableName]) -> SourceChecks:
@@ -97,7 +97,9 @@ def _check_history(connection: Connection, pipeline: Pipeline, position: Positio
         return SourceChecks()
     try:
         pipeline.lake_follower.cuts.check_capture()
-        check_continuity(pipeline, connection, position)
+        if upgrade := check_resumable(pipeline):
+            headline = "The source was upgraded: `cdc bootstrap` goes on"
+            return SourceChecks(findings=[Trouble("capture.upgraded", Level.NOW, upgrade.to_error(), headline)])
     except HistoryLostError as lost:
         headline = "History is lost: only `cdc recapture` helps"
         return SourceChecks(findings=[Trouble(LOST, Level.NOW, lost, headline)])

@@ -11,6 +11,8 @@ from cdc.connect.capture.connector_state import ConnectorState
 from cdc.connect.capture.debezium_properties import OUR_CLASSES
 from cdc.connect.fixed_properties import CONNECTOR_CLASS
 from cdc.connect.source.registration import Registration
+from cdc.connect.source.standby import StandbyState
+from cdc.core.position import Lsn
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.log.clients.cluster import DescribedTopic, KafkaFacts
 from cdc.log.clients.open_transactions import OpenTransaction
@@ -20,6 +22,7 @@ from cdc.run.doctor.facts.connect import ConnectFacts, WantedConnector
 from cdc.run.doctor.facts.machine import FolderFacts, MachineFacts
 from cdc.run.doctor.facts.search import SearchFacts
 from cdc.run.doctor.facts.source import PublicationFacts, ServerFacts, SourceFacts
+from cdc.run.doctor.facts.standby import StandbyFacts
 from cdc.run.doctor.facts.tables import TableFacts, TableSize
 from cdc.run.doctor.facts.triggers import TriggerFacts
 from cdc.run.doctor.facts.workers import WorkerPython
@@ -66,6 +69,9 @@ SLOT: Final = {
     "failover": True,
 }
 SERVER: Final = ServerFacts(170011, "d", SETTINGS, sessions=5, senders=1, has_tls=True)
+STANDBY: Final = StandbyFacts(
+    StandbyState(170011, True, "t", Lsn(9), False, True, True, "logical", "standby_1", 7), SETTINGS, slots=[SLOT]
+)
 PUBLICATION: Final = PublicationFacts(
     {"puballtables": False, "pubinsert": True, "pubupdate": True, "pubdelete": True, "pubtruncate": True}
     | {"pubviaroot": True, "owned": True},
@@ -119,6 +125,7 @@ def make_parts(settings: PipelineSettings, **known: Any) -> AskedParts:
     """The parts of a healthy pipeline that has begun, but for the answers that are given."""
     answers: dict[str, Any] = {
         "source": SOURCE,
+        "standby": None,
         "tables": TABLES,
         "cluster": KAFKA,
         "connect": CONNECT,

@@ -8,12 +8,14 @@ import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from cdc.connect.capture.connector_state import ConnectorState
+from cdc.connect.settings import SourceSettings
 from cdc.connect.source.oldest_transaction import OldestTransaction
+from cdc.connect.source.standby import find_stranger
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Column, Kind, Table
 from cdc.log.clients.cluster import DescribedTopic
@@ -21,6 +23,7 @@ from cdc.log.clients.open_transactions import OpenTransaction
 from cdc.run.doctor.check import registered_checks
 from cdc.run.doctor.facts.access import SourceRoute
 from cdc.run.doctor.facts.connect import WantedConnector
+from cdc.run.doctor.facts.standby import StandbyFacts
 from cdc.run.doctor.facts.store import StoreFacts
 from cdc.run.doctor.facts.tables import TableSize
 from cdc.run.doctor.facts.workers import WorkerPython, read_worker_python
@@ -38,6 +41,7 @@ from tests.unit.run.doctor.facts import (
     SEARCH,
     SLOT,
     SOURCE,
+    STANDBY,
     TABLES,
     T,
     find,
@@ -145,6 +149,15 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         },
         "ALTER SYSTEM SET synchronized_standby_slots = 'standby_1'",
     ),
+    "standby.follows": (
+        {"standby": replace(STANDBY, stranger=PreconditionError("s is of cluster 8", "name a standby of the source"))},
+        "name a standby of the source",
+    ),
+    "standby.wal_level": (
+        {"standby": replace(STANDBY, state=replace(STANDBY.state, wal_level="replica"))},
+        "ALTER SYSTEM SET wal_level = logical",
+    ),
+    "standby.snapshots": ({"standby": replace(STANDBY, may_log=False)}, "pg_log_standby_snapshot() TO"),
     "triggers.publication": ({"source": with_server(roles=frozenset({"supabase_admin"}))}, "by `cdc bootstrap` only"),
     "tables.copy_time": ({"tables": replace(TABLES, sizes={T: HUGE}), "position": None}, "raise log.retention_hours"),
     "tables.text_columns": (
@@ -217,6 +230,7 @@ OF_SETTINGS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+NAMED: Final = {"host": "h", "dbname": "d", "user": "u", "password": "p", "tables": ["public.t"]}
 OF_SESSIONS = {"source.dns", "source.tcp", "source.tls", "source.login", "source.database", "source.encoding"} | {
     "source.primary"
 }
@@ -242,9 +256,36 @@ def test_a_fault_is_told_by_the_settings(tmp_path: Path, name: str) -> None:
     assert remedy in found[0].problem.remedy
 
 
-def test_healthy_facts_have_no_findings(tmp_path: Path) -> None:
+@pytest.mark.parametrize("standby", [None, STANDBY], ids=["primary", "standby"])
+def test_healthy_facts_have_no_findings(tmp_path: Path, standby: StandbyFacts | None) -> None:
     asked = [check for check in registered_checks() if check.name not in OF_SESSIONS]
-    assert [each.check for each in examine(make_parts(make_settings(tmp_path)), asked).findings] == []
+    assert [each.check for each in examine(make_parts(make_settings(tmp_path), standby=standby), asked).findings] == []
+
+
+def test_a_slot_is_looked_for_where_it_lives(tmp_path: Path) -> None:
+    settings = make_settings(tmp_path)
+    elsewhere = {"source": replace(SOURCE, slots=[]), "standby": STANDBY}
+    assert find(make_parts(settings, **elsewhere), "slot.there") == []
+    lost = replace(STANDBY, slots=[{**SLOT, "wal_status": "lost", "invalidation_reason": "rows_removed"}])
+    found = find(make_parts(settings, **{**elsewhere, "standby": lost}), "slot.kept")
+    assert "hot_standby_feedback" in found[0].problem.remedy
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"version": 150_004}, "does not decode on a standby"),
+        ({"identifier": 8}, "is of cluster 8"),
+        ({"in_recovery": False}, "was promoted"),
+        ({"in_recovery": False, "started": "of the primary"}, None),
+    ],
+    ids=["old", "of another cluster", "promoted", "the source itself"],
+)
+def test_a_server_that_is_no_standby_of_the_source_is_told(change: dict[str, Any], told: str | None) -> None:
+    primary = replace(STANDBY.state, in_recovery=False, started="of the primary")
+    source = SourceSettings.model_validate({**NAMED, "standby_host": "s"})
+    error = find_stranger(primary, replace(STANDBY.state, **change), source)
+    assert (error is None) if told is None else (error is not None and told in error.what)
 
 
 def test_a_server_that_raises_its_level_by_itself_is_not_enough_for_debezium(tmp_path: Path) -> None:

@@ -84,6 +84,9 @@ def test_the_script_of_a_role_is_one_transaction_without_a_password(tmp_path: Pa
     tables = [TableName("public", "t"), TableName("odd schema", 'a"b')]
     triggers = provider.has_event_triggers
     lines = [*make_role_script(settings, tables, provider, "few rights", triggers=triggers)]
+    of_standby = make_settings(tmp_path, source={"standby_host": "s"})
+    more = {*make_role_script(of_standby, tables, provider, "few rights", triggers=triggers)} - {*lines}
+    assert more == {'GRANT EXECUTE ON FUNCTION pg_catalog.pg_log_standby_snapshot() TO "few rights";'}
     text = "\n".join(lines)
     assert "canary" not in text
     assert (text.count("BEGIN;"), text.count("COMMIT;")) == (1, 1)

@@ -9,7 +9,9 @@ import pytest
 from psycopg import Connection
 
 from cdc.connect.capture.connector_state import ConnectorState
+from cdc.connect.source.upgrade import Upgrade
 from cdc.core.errors import RECAPTURE, CdcError, HistoryLostError, PreconditionError, UnreachableError
+from cdc.core.position import Lsn
 from cdc.run.health import capture_health, patience
 from cdc.run.health.capture_health import CaptureHealth
 from cdc.run.health.observation import CaptureObserver
@@ -40,6 +42,7 @@ class World:
         self.moves: Standstill | CdcError | None = None
         self.obstacle: CdcError | None = None
         self.moved: CdcError | None = None
+        self.upgrade: Upgrade | None = None
         self.now = 0.0
         self.looks = 0
         patched.setattr(capture_health, "look_up", lambda *_: give(self.connector))
@@ -48,6 +51,7 @@ class World:
         patched.setattr("cdc.run.health.trouble.find_obstacle", lambda *_: self.obstacle)
         patched.setattr("cdc.run.health.trouble._find_reader", lambda *_: None)
         patched.setattr(capture_health, "check_slot", lambda *_: give(self.moved))
+        patched.setattr(capture_health, "find_new_cluster", lambda *_: self.upgrade)
         patched.setattr(CaptureObserver, "newest", lambda _: (None, 1000.0))
 
     def health(self, *, is_behind_start: bool = False) -> CaptureHealth:
@@ -146,6 +150,15 @@ def test_a_moved_slot_explains_a_failure(world: World, connector: ConnectorState
     assert isinstance(found, Failing)
     assert isinstance(found.error, HistoryLostError) is (connector is FAILED)
     assert ("slot s stands at 0/5" in found.error.what) is (connector is FAILED)
+
+
+def test_a_slot_that_pg_upgrade_has_moved_is_no_lost_history(world: World) -> None:
+    world.connector, world.moved = FAILED, HistoryLostError("slot s stands at 0/5", RECAPTURE)
+    world.upgrade = Upgrade(7, 8, Lsn(5))
+    found = last_of(world, VERIFY, 0.0, 15.0)
+    assert isinstance(found, Failing)
+    assert not isinstance(found.error, HistoryLostError)
+    assert "`cdc bootstrap` goes on" in found.error.remedy
 
 
 @pytest.mark.parametrize("allowed", [VERIFY, BESIDE])

@@ -1,0 +1,53 @@
+"""What the standby says on which the slot lives: read once, in one session, for all checks about it and the slots."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from psycopg import Connection
+
+from cdc.connect.source.connection import open_connection
+from cdc.connect.source.standby import StandbyState, find_halt, find_stranger
+from cdc.core.errors import CdcError
+from cdc.postgres.values import read_value
+from cdc.run.doctor.facts.access import Access
+from cdc.run.doctor.facts.source import OF_SLOTS, Row, read_rows
+
+_SETTINGS: Final = "SELECT jsonb_object_agg(name, setting) FROM pg_settings"
+_SENDERS: Final = "SELECT count(*) FROM pg_stat_replication"
+_MAY_LOG: Final = "SELECT has_function_privilege('pg_log_standby_snapshot()', 'EXECUTE')"
+
+
+@dataclass(frozen=True, slots=True)
+class StandbyFacts:
+    """Its state, settings, slots and walsenders. `stranger`: why it is no standby of the source; `halt`: why it replays
+    nothing. `may_log`: the role may let the primary write what a slot on a standby waits for."""
+
+    state: StandbyState
+    settings: Mapping[str, str]
+    slots: Sequence[Row] = ()
+    senders: int = 0
+    stranger: CdcError | None = None
+    halt: CdcError | None = None
+    may_log: bool = True
+
+
+def read_standby(access: Access) -> StandbyFacts:
+    """Ask the standby, and its primary of both. Raises CdcError where one does not answer."""
+    source = access.source
+    with access.open() as primary, open_connection(source.decoding) as standby:
+        state = StandbyState.read(standby)
+        return StandbyFacts(
+            state,
+            read_value(standby, _SETTINGS),
+            read_rows(standby, OF_SLOTS),
+            int(read_value(standby, _SENDERS)),
+            find_stranger(StandbyState.read(primary), state, source),
+            find_halt(primary, standby, source),
+            _may_log(primary),
+        )
+
+
+def _may_log(primary: Connection[Any]) -> bool:
+    # the function is of version 16, and an older primary has no such standby
+    return primary.info.server_version < 160_000 or bool(read_value(primary, _MAY_LOG))

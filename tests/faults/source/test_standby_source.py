@@ -1,0 +1,174 @@
+"""A standby is decoded and copied from, what is written goes to its primary, and it takes that one's place."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from psycopg import Connection
+from pyspark.sql import SparkSession
+
+from cdc.connect.source.connection import open_connection
+from cdc.connect.source.slot import check_wal_kept, open_slot_snapshot, read_slot, read_state
+from cdc.connect.source.standby import wait_for_replay
+from cdc.core.errors import HistoryLostError, PreconditionError, UnreachableError
+from cdc.local.endpoints import Service
+from cdc.local.services import up
+from cdc.run.doctor.doctor import Doctor
+from tests.support.cdc_inprocess import bootstrap, catch_up, problems, started, verify
+from tests.support.parts.pipelines import Pipeline, pipelines
+from tests.support.parts.proxy import Proxy, open_proxy
+from tests.support.parts.removal import remove_traces
+from tests.support.parts.servers_fixture import Servers
+from tests.support.parts.standby import PrimaryAndStandby
+from tests.support.waiting import until
+
+SCHEMA = (
+    "CREATE TABLE things (id int PRIMARY KEY, round int)",
+    "INSERT INTO things SELECT n, 0 FROM generate_series(1, 1000) AS n",
+)
+
+COMMITS = """
+DO $$ BEGIN FOR n IN 1..200 LOOP
+  UPDATE things SET round = -n WHERE id = 1 + (random() * 999)::int; COMMIT;
+END LOOP; END $$"""
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[PrimaryAndStandby]:
+    made = PrimaryAndStandby(tmp_path)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def proxy(pair: PrimaryAndStandby) -> Iterator[Proxy]:
+    """Where clients find the primary, whichever server that is."""
+    with open_proxy(pair.primary.postgres_port) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def pipeline(
+    servers: Servers, pair: PrimaryAndStandby, proxy: Proxy, tmp_path: Path, quicker: None
+) -> Iterator[Pipeline]:
+    standby = up(pair.homes[1], {Service.POSTGRES})
+    values = replace(servers.values, host="127.0.0.1", port=proxy.port, password_reference=None)
+    primary = replace(servers, values=values, password=pair.primary.postgres_password.read())
+    with pipelines(primary, tmp_path, remove_traces) as make:
+        made = make(*SCHEMA, tables=("public.things",), lake_only=True)
+        there = f"  standby_host: 127.0.0.1\n  standby_port: {standby.postgres_port}\n"
+        made.configure(f"  port: {proxy.port}\n", f"  port: {proxy.port}\n{there}")
+        yield made
+
+
+@pytest.mark.timeout(900)
+def test_standby_is_decoded_and_takes_its_primarys_place(
+    pipeline: Pipeline, pair: PrimaryAndStandby, proxy: Proxy, spark: SparkSession
+) -> None:
+    """The slot and the copy are the standby's; nothing is lost when it is promoted, and nobody has to do anything."""
+    source = pipeline.settings.source
+    with written_meanwhile(pipeline):
+        bootstrap(pipeline, spark)
+    with pair.connect(source.dbname) as session:
+        assert read_state(session, source.slot) is None
+    with started(pipeline, spark, "lake") as following:
+        pipeline.run("UPDATE things SET round = 1 WHERE id % 3 = 0", "DELETE FROM things WHERE id % 7 = 0")
+        until(lambda: has_round(pipeline, spark, 1), "changes on the primary arrive by the standby")
+        proxy.point_at(None)
+        # no clean end: the last beats and commits of the primary are in the WAL of the standby alone
+        port = pair.fail_over().postgres_port
+        proxy.point_at(port)
+        with pair.connect(source.dbname) as session:
+            session.execute("UPDATE things SET round = 2 WHERE id % 5 = 0")
+        until(lambda: has_round(pipeline, spark, 2), "changes of the promoted server arrive")
+        assert following.is_running, following.failure
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
+    assert problems(pipeline) == []
+
+
+@contextmanager
+def written_meanwhile(pipeline: Pipeline) -> Iterator[None]:
+    """Commits come one after another while the copy begins, goes on and ends."""
+
+    def write() -> None:
+        with pipeline.servers.connect(pipeline.settings.source.dbname) as session:
+            while not done.is_set():
+                session.execute(COMMITS)
+
+    done = threading.Event()
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        yield
+    finally:
+        done.set()
+        writer.join()
+
+
+def has_round(pipeline: Pipeline, spark: SparkSession, number: int) -> bool:
+    lake = pipeline.settings.followers["lake"].path  # type: ignore[union-attr]
+    return bool(spark.read.format("delta").load(f"{lake}/public/things").where(f"round = {number}").count())
+
+
+def test_what_keeps_a_standby_from_decoding_is_named(pipeline: Pipeline) -> None:
+    """Each fault by its check; what a standby cannot keep for a slot is told as the loss that it is."""
+    source = pipeline.settings.source
+    assert find_standby_faults(pipeline) == {}
+    # the slot stays behind its snapshot
+    with open_slot_snapshot(source, source.slot):
+        pass
+    with open_connection(source.decoding) as standby:
+        # nobody's query holds the replay up
+        change(standby, "max_standby_streaming_delay", "0")
+        change(standby, "hot_standby_feedback", "off")
+        # told to the primary by the slot that is left next
+        until(lambda: not holds_rows(pipeline), "the primary holds no rows any more")
+        change(standby, "primary_slot_name", "")
+        standby.execute("SELECT pg_wal_replay_pause()")
+        until(lambda: {*find_standby_faults(pipeline)} == FAULTS, "three faults are found")
+        pipeline.run(*["CREATE TABLE dropped ()", "DROP TABLE dropped"] * 5)
+        with pytest.raises(PreconditionError, match="paused"):
+            wait_for_replay(source.model_copy(update={"slot_timeout_seconds": 1}))
+        standby.execute(find_standby_faults(pipeline)["standby.replays"].partition(": ")[2].encode())
+        until(lambda: is_lost(pipeline), "the primary's vacuum takes what the slot needs")
+        with pytest.raises(HistoryLostError, match="hot_standby_feedback = on"):
+            check_wal_kept(read_slot(pipeline.connection, source))
+    pipeline.configure(f"standby_port: {source.standby_port}", "standby_port: 1")
+    assert {*find_standby_faults(pipeline)} == {"standby.answers"}
+
+
+FAULTS = {"standby.feedback", "standby.physical_slot", "standby.replays"}
+
+
+def find_standby_faults(pipeline: Pipeline) -> dict[str, str]:
+    """What the doctor finds about the standby, by check, and what helps."""
+    found = Doctor(pipeline.opened()).examine(["standby"]).findings
+    return {finding.check: finding.problem.remedy for finding in found}
+
+
+def change(connection: "Connection[Any]", name: str, value: str) -> None:
+    connection.execute(f"ALTER SYSTEM SET {name} = '{value}'".encode())
+    connection.execute("SELECT pg_reload_conf()")
+
+
+def holds_rows(pipeline: Pipeline) -> bool:
+    held = "SELECT bool_or(xmin IS NOT NULL OR catalog_xmin IS NOT NULL) FROM pg_replication_slots"
+    return pipeline.connection.execute(held.encode()).fetchone() == (True,)
+
+
+def is_lost(pipeline: Pipeline) -> bool:
+    pipeline.run("VACUUM pg_class", "VACUUM pg_attribute", "VACUUM pg_type")
+    try:
+        found = read_slot(pipeline.connection, pipeline.settings.source)
+    except UnreachableError:
+        # the look itself was ended for the replay
+        return False
+    return found is not None and found.wal_status == "lost"
