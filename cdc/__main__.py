@@ -24,7 +24,7 @@ from cdc.cli import (
     wait,
 )
 from cdc.cli import services as parts
-from cdc.cli.everyday import control, erase, errors, logs, plan, tables, teardown, trace
+from cdc.cli.everyday import control, erase, errors, logs, plan, repair, tables, teardown, trace
 from cdc.demo import verbs as demo_verbs
 from cdc.lab import verbs as lab_verbs
 
@@ -43,6 +43,7 @@ VERBS: tuple[app.Register, ...] = (
     teardown.register,
     trace.register,
     erase.register,
+    repair.register,
     logs.register,
     views.register,
     wait.register,

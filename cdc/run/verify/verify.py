@@ -71,10 +71,10 @@ def compare_all(
         check = CaptureCheck(pipeline, connection)
         check.check_connector()
         if patience is None:
-            positions = {name: reader.position for name, reader in _open_readers(pipeline, names).items()}
+            positions = {name: reader.position for name, reader in open_readers(pipeline, names).items()}
             check_followed(pipeline, positions, source.current_lsn(connection))
         pipeline.start_spark()
-        followers = _open_readers(pipeline, names)
+        followers = open_readers(pipeline, names)
         to_compare = [table.name for table in now.fit]
         with (
             trouble_log(pipeline.state),
@@ -153,7 +153,7 @@ def _find_incomparable(
     return {name: error for name, error in incomparable.items() if name not in stopped}
 
 
-def _open_readers(pipeline: Pipeline, names: Collection[str]) -> dict[str, FollowerReader]:
+def open_readers(pipeline: Pipeline, names: Collection[str]) -> dict[str, FollowerReader]:
     """Readers of these followers, by name; until Spark has started, only their positions can be read."""
     lake = pipeline.lake_follower
     feed = pipeline.open_whole_feed()

@@ -146,7 +146,7 @@ def find_differences(verifications: Mapping[str, Verification]) -> list[Trouble]
             Level.NOW,
             PreconditionError(
                 f"{name} differed from the source in {format_count(found.differences, 'table')}, at {found.lsn}",
-                "`cdc verify` names the keys, and forgets this once all is equal",
+                "`cdc repair` puts the keys right; the next `cdc verify` forgets this once all is equal",
             ),
             f"{name} differs from the source",
             "Readers may see other rows there than the source has.",
