@@ -217,6 +217,9 @@ class _Repair:
         """Wait for the lake and all behind it, and see then what they have."""
         for name, reader in open_readers(self.pipeline, [*self.pipeline.settings.followers]).items():
             wait(name, reader.position)
+        # views over a repaired table have its rows, too, before this ends
+        if self.pipeline.settings.views:
+            wait(VIEWS, self.pipeline.views.position)
         self.pipeline.look_again()
 
     def repair_views(self) -> None:
@@ -259,7 +262,6 @@ class _Repair:
     def _recompute(self, view: ViewDefinition, keys: pa.Table) -> None:
         self.say(f"repairing keys: {len(keys):,} of view {view.name}")
         [answer] = self.streams.put_right([RepairRequest(view.name, keys.slice(0, 0), keys)], VIEW)
-        self.streams.wait_for_offset(answer.offset, VIEWS, self.pipeline.views.position)
         self._wait_for_all(partial(self.streams.wait_for_offset, answer.offset))
 
     def _names_of(self, view: ViewDefinition) -> list[str]:
