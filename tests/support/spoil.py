@@ -75,7 +75,9 @@ def spoil_index(pipeline: Pipeline, follower: str, table: Table, spoil: Spoil) -
 def spoil_latest(pipeline: Pipeline, table: Table, spoil: Spoil) -> None:
     """The table's topic."""
     log, rows = pipeline.settings.log, spoil.to_rows(table)
-    topic, producer = latest_topic(log.prefix, table.name), Producer({"bootstrap.servers": log.bootstrap})
+    # by Java's partitioner, as the follower: in another partition than the row's own, it would be no version of it
+    settings = {"bootstrap.servers": log.bootstrap, "partitioner": "murmur2_random"}
+    topic, producer = latest_topic(log.prefix, table.name), Producer(settings)
     put = zip(key_documents(rows.rows, table).to_pylist(), documents(rows.rows, table).to_pylist(), strict=True)
     for key, text in put:
         producer.produce(topic, text, key)
