@@ -25,7 +25,7 @@ from cdc.cli import (
     wait,
 )
 from cdc.cli import services as parts
-from cdc.cli.everyday import control, erase, errors, logs, plan, rebuild, tables, teardown, trace
+from cdc.cli.everyday import control, erase, errors, logs, plan, rebuild, repair, tables, teardown, trace
 from cdc.demo import verbs as demo_verbs
 from cdc.lab import verbs as lab_verbs
 from cdc.torture import verbs as torture_verbs
@@ -47,6 +47,7 @@ VERBS: tuple[app.Register, ...] = (
     trace.register,
     erase.register,
     rebuild.register,
+    repair.register,
     logs.register,
     views.register,
     wait.register,

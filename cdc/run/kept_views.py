@@ -9,6 +9,7 @@ from cdc.core.errors import ConfigurationError, PreconditionError
 from cdc.core.position import Lsn, format_lsn
 from cdc.core.table import Table, TableName
 from cdc.run.pipeline import Pipeline
+from cdc.run.repair_requests import ViewRequests
 from cdc.run.spark.errors import check_spark
 from cdc.run.view_definitions import define_present_views, define_views
 from cdc.run.waiting_views import describe_waiting_views
@@ -41,7 +42,8 @@ def open_keeper(
         KeptView(view, tables, pipeline.settings.views[str(view.name)].whole_seconds if is_patient else 0.0)
         for view, tables in ordered.items()
     ]
-    keeper = ViewKeeper(pipeline.spark, pipeline.views, kept, KeeperHooks(say, recent, check_spark, define))
+    hooks = KeeperHooks(say, recent, check_spark, define, ViewRequests(pipeline.repair_requests))
+    keeper = ViewKeeper(pipeline.spark, pipeline.views, kept, hooks)
     for view, reason in refused.items():
         keeper.refuse(view, reason)
     return keeper

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from cdc.core.errors import PausedError
     from cdc.log.clients.reader import Reader
     from cdc.run.lease import Leases
+    from cdc.run.repair_requests import RepairRequests
     from cdc.run.requests import Requests
 
 StartSpark = Callable[[], SparkSession]
@@ -76,6 +77,12 @@ class Pipeline:
         from cdc.run.requests import Requests
 
         return Requests(self.state / "requests" / self.name)
+
+    @property
+    def repair_requests(self) -> "RepairRequests":
+        from cdc.run.repair_requests import RepairRequests
+
+        return RepairRequests(self.state / "requests" / self.name / "repairs")
 
     def find_pause(self, follower: str) -> "PausedError | None":
         """The pause that keeps a follower from going on: its own, or that of the lake, which feeds it."""

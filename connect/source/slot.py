@@ -100,16 +100,17 @@ def read_state(connection: Connection, slot: str) -> SlotState | None:
     return SlotState(row[0], row[1], row[2], confirmed, restart, row[5], row[6], row[7])
 
 
-def is_own_kind(connection: Connection, slot: str) -> bool:
-    """Is it a lasting logical slot of `pgoutput` in this database, as the connector's is?"""
-    return bool(
-        read_value(
-            connection,
-            "SELECT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = %s AND plugin = 'pgoutput'"
-            " AND database = current_database() AND NOT temporary)",
-            slot,
+def is_own_kind(connection: Connection, source: SourceSettings) -> bool:
+    """Is the slot a lasting logical one of `pgoutput` in this database, as the connector's is?"""
+    with open_decoding(connection, source) as decoding:
+        return bool(
+            read_value(
+                decoding,
+                "SELECT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = %s AND plugin = 'pgoutput'"
+                " AND database = current_database() AND NOT temporary)",
+                source.slot,
+            )
         )
-    )
 
 
 def check_wal_kept(found: SlotState | None) -> None:
@@ -154,13 +155,13 @@ def drop(connection: Connection, slot: str) -> None:
         raise PreconditionError(f"slot {slot} cannot be dropped: {error}", "stop whatever reads from it") from None
 
 
-def end_reader(connection: Connection, slot: str) -> None:
+def end_reader(connection: Connection, source: SourceSettings) -> None:
     """End the session that reads the slot, if one does and the role may end it."""
-    with suppress(psycopg.errors.InsufficientPrivilege):
-        connection.execute(
+    with open_decoding(connection, source) as decoding, suppress(psycopg.errors.InsufficientPrivilege):
+        decoding.execute(
             "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots"
             " WHERE slot_name = %s AND active_pid IS NOT NULL",
-            (slot,),
+            (source.slot,),
         )
 
 

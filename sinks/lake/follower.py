@@ -5,7 +5,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from cdc.columns.feed import FeedRows
 from cdc.columns.netting.batch import ChangeBatch
+from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.errors import PreconditionError, TableLostError
 from cdc.core.fail_points import reach
 from cdc.core.position import BEFORE_LOG, Bookmark, LogStart, Lsn, Offsets, Position
@@ -17,6 +19,7 @@ from cdc.sinks.lake.apply.table_dead_letters import TableDeadLetters
 from cdc.sinks.lake.apply.tables import LakeTable, LakeTables
 from cdc.sinks.lake.delta.write_rate import WriteRate
 from cdc.sinks.lake.feed.change_cache import ChangeCache
+from cdc.sinks.lake.feed.patch import patch_rows
 from cdc.sinks.lake.history.histories import Histories
 from cdc.sinks.lake.layout import Lake
 from cdc.sinks.lake.maintenance import LakeMaintenance
@@ -161,6 +164,20 @@ class DeltaFollower:
     def catch_up(self, batch: ChangeBatch) -> AppliedBatch:
         """Apply a batch from before the position to the joining tables only; adds no cut."""
         return self._applier.apply(batch, self.tables.select(Joining), int(batch.ends.offset[-1]))
+
+    def patch(self, name: TableName, table_id: str, put: FeedRows, since: int, *, anew: bool) -> int:
+        """Give keys of a table these rows, as of its version `since`, or none; returns how many had changed since.
+
+        The next cut has it. `anew`: trust no index of keys. Raises PreconditionError for a table that is another one
+        than before, or of which keys are held.
+        """
+        table = self.tables.select(Followed).get(name)
+        if table is None or table.id != table_id or put.rows.schema != arrow_schema(table.table):
+            raise PreconditionError(f"{name} is another table than before, or is not followed now", "see `cdc status`")
+        # replayed later, their messages would revive what they were before the repair
+        if self.letters.blocked_keys(table):
+            raise PreconditionError(f"keys of {name} are held", "see `cdc dead-letters list`, then repair it")
+        return patch_rows(table.writer, put, since, self._lake.app_id, anew=anew)
 
     def write_rate(self) -> WriteRate:
         """Commits, files and bytes per hour of all tables, and of the cuts."""

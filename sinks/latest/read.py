@@ -1,7 +1,7 @@
 """Reads the latest topics: their committed records, and the newest value of each key."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Final
@@ -37,6 +37,23 @@ def count_records(log: LogSettings, topic: str) -> int:
     """Count all records ever written to the topic, committed or not; 0 if there is no topic."""
     with Reader(log, committed=False) as reader:
         return sum(reader.end([topic])[topic].values())
+
+
+def find_ends(log: LogSettings, topic: str) -> Mapping[int, int]:
+    """Where the next record of each partition will be."""
+    with Reader(log, committed=False) as reader:
+        return reader.end([topic])[topic]
+
+
+def read_since(log: LogSettings, topic: str, since: Mapping[int, int]) -> Mapping[bytes, bytes | None]:
+    """The newest committed value of each key that has a record since these offsets; None for a tombstone."""
+    _, until = read_bounds(log, topic)
+    newest: dict[bytes, bytes | None] = {}
+    with Reader(log) as reader:
+        for partition, first in since.items():
+            for record in reader.read(topic, partition, first, until[topic].get(partition, first)):
+                newest[record.key or b""] = record.value
+    return newest
 
 
 def live_keys(log: LogSettings, topic: str) -> int:

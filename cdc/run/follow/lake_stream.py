@@ -10,10 +10,11 @@ from typing import Final
 import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 
+from cdc.columns.feed import FeedRows
 from cdc.columns.netting.changes import Op
 from cdc.columns.netting.ends import Ends, concat_ends
 from cdc.columns.netting.runs import cut_runs, drop_applied
-from cdc.core.errors import TopicLostError
+from cdc.core.errors import PreconditionError, TopicLostError
 from cdc.core.fail_points import reach
 from cdc.core.lines import WarningLine
 from cdc.core.position import BEFORE_LOG, Offsets, Position, without_topic
@@ -141,6 +142,7 @@ class LakeStream:
     def _apply(self, runs: Sequence[Ends]) -> None:
         """Read each run while the one before it is committed: Spark's tasks leave the driver's core free."""
         self._position = self._join_tables()
+        self._repair()
         for run in runs:
             start = self._apply_schema_changes(run, self._position.next_offsets)
             # before anything of the run is applied: a log without some commits is followed only up to the gap
@@ -175,7 +177,8 @@ class LakeStream:
     def _may_rest(self) -> bool:
         """Whether a cut for heartbeats alone would say nothing that anybody needs now."""
         self._await_commit()
-        return self._pace.may_rest() and self._hooks.may_rest() and not self._follower.awaits_cut()
+        is_asked = self._hooks.repairs.is_pending()
+        return self._pace.may_rest() and self._hooks.may_rest() and not is_asked and not self._follower.awaits_cut()
 
     def _join_tables(self) -> Position:
         """Join the tables that were copied meanwhile; one whose topic has lost what it needs is stopped."""
@@ -188,6 +191,21 @@ class LakeStream:
                 joining = [table.table for table in self._follower.tables.select(Joining).values()]
                 self._stop_table_of(lost, joining, self._position.next_offsets)
 
+    def _repair(self) -> None:
+        """Put the rows right that a repair has read from the source up to here; the cut of the next run has them."""
+        due = [*self._hooks.repairs.find_due(self._position.lsn)] if self._furthest == BEFORE_LOG else []
+        if due:
+            # with the tables at the position
+            self._await_commit()
+        for id, request in due:
+            put = FeedRows(request.rows, request.gone)
+            try:
+                left = self._follower.patch(request.name, request.table_id, put, request.since, anew=request.anew)
+            except PreconditionError as refusal:
+                self._hooks.repairs.note_done(id, 0, str(refusal))
+            else:
+                self._hooks.repairs.note_done(id, left)
+
     def _commit(self, read: ReadRun | ReadLargeRun, progress: BatchProgress) -> bool:
         began = time.monotonic()
         applied = self._follower.apply(read.batch, progress.position)
@@ -195,6 +213,7 @@ class LakeStream:
         # the cost of this commit decides how long the next micro-batch waits for more changes
         self._pace.note_commit(applied.cost, len(read.batch.ends))
         self._report(applied)
+        self._hooks.repairs.note_cut(progress.position)
         return self._hooks.reached(progress)
 
     def _report(self, applied: AppliedBatch) -> None:

@@ -14,6 +14,7 @@ from cdc.run.follow.stop_reports import StopReports
 from cdc.run.follow.stop_requests import StopRequests
 from cdc.run.follow.streams import BatchProgress
 from cdc.run.health.heartbeat_chain import HeartbeatChain
+from cdc.run.repair_requests import TableRequests
 from cdc.sinks.lake.settings import DeltaSettings
 
 MESSAGES_A_CHANGE = 2
@@ -36,7 +37,8 @@ class LakeStreamHooks:
 
     `reached` hears of every batch and returns whether to go on. `wait` sleeps for seconds, or less when the stream is
     to end. `stops` and `resyncs` hand tables to be stopped, and to be copied again, from thread to thread. `reports`
-    hears of stopped tables. `may_rest`: whether nobody needs a cut for heartbeats alone.
+    hears of stopped tables. `repairs` has rows to be put right. `may_rest`: whether nobody needs a cut for heartbeats
+    alone.
     """
 
     reached: Callable[[BatchProgress], bool]
@@ -44,6 +46,7 @@ class LakeStreamHooks:
     stops: StopRequests
     resyncs: ResyncQueue
     reports: StopReports
+    repairs: TableRequests
     wait: Callable[[float], object] = time.sleep
     may_rest: Callable[[], bool] = lambda: True
 

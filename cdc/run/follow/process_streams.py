@@ -39,6 +39,7 @@ from cdc.run.health.heartbeat_chain import HeartbeatChain, find_verifiable_lsn
 from cdc.run.kept_views import open_keeper
 from cdc.run.lease import HANDED_OVER, Lease, name_rebuild
 from cdc.run.pipeline import Pipeline
+from cdc.run.repair_requests import TableRequests
 from cdc.run.scratch import open_scratch
 from cdc.run.shutdown import POLL_SECONDS, StreamEnd
 from cdc.run.spark.errors import SparkEndedError
@@ -247,7 +248,8 @@ class ProcessStreams:
         reached = partial(self._report_progress, self._lake, done)
         context = self._context
         stops, resyncs, reports = context.stops, context.resyncs, context.reports
-        hooks = LakeStreamHooks(reached, self._say, stops, resyncs, reports, done.wait, self._may_rest)
+        repairs = TableRequests(pipeline.repair_requests)
+        hooks = LakeStreamHooks(reached, self._say, stops, resyncs, reports, repairs, done.wait, self._may_rest)
         stream = LakeStream(follower, readers, schema, LakeStreamConfig(s.log, s.delta[1]), hooks)
         scratch = open_scratch(pipeline.state)
         return SparkStream(pipeline.spark, self._lake, s.follow.trigger_seconds, stream, scratch)

@@ -55,7 +55,7 @@ class SlotGuard:
             return None
         try:
             with self._pipeline.open_source() as connection:
-                look = look_at_source(connection, self._pipeline.settings.source.slot)
+                look = look_at_source(connection, self._pipeline.settings.source)
                 if why := self._find_reason(look):
                     self._give_up(connection, look, why)
         except UnreachableError:
@@ -97,7 +97,7 @@ class SlotGuard:
         source, found = self._pipeline.settings.source, look.slot
         assert found is not None
         registered = registration.read_registration(connection, source, self._pipeline.name)
-        if registered is None or registered.slot != found.name or not slot.is_own_kind(connection, found.name):
+        if registered is None or registered.slot != found.name or not slot.is_own_kind(connection, source):
             raise PreconditionError(f"it is not the slot of pipeline {self._pipeline.name}", "see `cdc doctor`")
         if found.wal_status != "lost" and look.freed_bytes < _LEAST_FREED * found.retained_bytes:
             kept = f"slot {look.other} keeps all but {format_bytes(look.freed_bytes)} of the same WAL"
@@ -123,8 +123,8 @@ class SlotGuard:
                 connector.halt(client, self._pipeline.settings.connect.connector)
         except CdcError as silent:
             self._say(WarningLine.of(f"capture: its connector is not stopped: {silent}", silent))
-            slot.end_reader(connection, name)
-        slot.drop(connection, name)
+            slot.end_reader(connection, self._pipeline.settings.source)
+        slot.drop_own(connection, self._pipeline.settings.source)
         self._say(WarningLine(f"capture: slot {name} was dropped"))
 
     def _end(self) -> HistoryLostError | None:

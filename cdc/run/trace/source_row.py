@@ -41,9 +41,9 @@ def read_source_row(connection: Connection, table: Table, key: list[str], secret
             "give one for each column",
         )
     try:
-        own = _read(connection, table, _make_key(table, key), secret)
+        own = read_rows(connection, table, _make_key(table, key), secret)
         followed = name_row(connection, table, key) + sql.Composed([filter_rows(table)])
-        found = _read(connection, table, followed, secret)
+        found = read_rows(connection, table, followed, secret)
         committed = _read_commit_time(connection, table, key)
     except psycopg.DataError as error:
         raise ConfigurationError(
@@ -52,7 +52,8 @@ def read_source_row(connection: Connection, table: Table, key: list[str], secret
     return SourceSighting(own, found if found.num_rows else None, current_lsn(connection), committed)
 
 
-def _read(connection: Connection, table: Table, source: sql.Composed, secret: bytes) -> pa.RecordBatch:
+def read_rows(connection: Connection, table: Table, source: sql.Composed, secret: bytes) -> pa.RecordBatch:
+    """The rows of what stands behind FROM, as a copy would have them. `secret`: of hashed columns."""
     columns = [select_column(column) for column in table.columns]
     query = sql.SQL("COPY (SELECT {} FROM {}) TO STDOUT (FORMAT BINARY)").format(sql.SQL(", ").join(columns), source)
     with connection.cursor() as cursor, cursor.copy(query) as copy:
@@ -72,7 +73,7 @@ def _make_key(table: Table, key: list[str]) -> sql.Composed:
 
 def name_row(connection: Connection, table: Table, key: list[str]) -> sql.Composed:
     """The table and the condition of its row with this key, followed or not, as they stand behind FROM."""
-    return sql.SQL("{} WHERE {}").format(_name_table(connection, table), _match_key(table, key))
+    return sql.SQL("{} WHERE {}").format(name_table(connection, table), _match_key(table, key))
 
 
 def _match_key(table: Table, key: list[str]) -> sql.Composed:
@@ -81,7 +82,7 @@ def _match_key(table: Table, key: list[str]) -> sql.Composed:
     return sql.SQL(" AND ").join(parts)
 
 
-def _name_table(connection: Connection, table: Table) -> sql.Composed:
+def name_table(connection: Connection, table: Table) -> sql.Composed:
     """The table without those that inherit from it, which are not followed; of a partitioned one, its partitions."""
     name = sql.Identifier(table.name.schema, table.name.table)
     kind = read_value(connection, "SELECT relkind::text FROM pg_class WHERE oid = %s::regclass", name.as_string(None))

@@ -83,7 +83,7 @@ class Report:
         """Raise DivergenceError when rows differ, PreconditionError when something was not compared."""
         # differences first: their exit code matters more than a table that was not compared
         if self.has_differences:
-            raise DivergenceError("followers differ from the source", "see the keys above")
+            raise DivergenceError("followers differ from the source", "`cdc repair` puts the keys above right")
         if self.stopped or self.incomparable or self.follower_stops:
             raise PreconditionError("not all tables could be compared", "see above")
         if not self.is_equal:

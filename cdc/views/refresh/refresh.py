@@ -61,14 +61,20 @@ class ViewEngine:
 
 
 def refresh(
-    shape: ViewShape, tables: Tables, engine: ViewEngine, keys_at_once: int, most_keys: int
+    shape: ViewShape,
+    tables: Tables,
+    engine: ViewEngine,
+    keys_at_once: int,
+    most_keys: int,
+    asked: Sequence[TouchedKeys] = (),
 ) -> Iterator[ViewChanges]:
     """Compute what changes of the tables do to a view: nothing if they touch no row of it, else a part at a time.
 
-    A part is written before the next is asked for, which may have some of its keys, too. Raises ViewStoppedError when
-    the key is not one, TooManyRowsError for more touched keys than `most_keys`, and when they need too many rows.
+    `asked`: keys that are computed anew besides. A part is written before the next is asked for, which may have some of
+    its keys, too. Raises ViewStoppedError when the key is not one, TooManyRowsError for more touched keys than
+    `most_keys`, and when they need too many rows.
     """
-    touched = [keys for keys in find_touched_keys(shape.plan, tables) if len(keys)]
+    touched = [keys for keys in (*find_touched_keys(shape.plan, tables), *asked) if len(keys)]
     total = sum(map(len, touched))
     if total > most_keys:
         raise TooManyRowsError(f"{total:,} of its rows are touched at once")

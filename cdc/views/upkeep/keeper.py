@@ -7,7 +7,7 @@ answer, another process that has taken over.
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import SparkSession
 
@@ -28,6 +28,7 @@ from cdc.views.store import ViewStore
 from cdc.views.text_columns.notices import explain_stop
 from cdc.views.upkeep.kept_view import KeptView
 from cdc.views.upkeep.one_view import PARTS_OF_KEYS, Upkeep
+from cdc.views.upkeep.repairs import NoRepairs, Repairs
 from cdc.views.upkeep.table_steps import Bounds, CheckShared, TableSteps
 from cdc.views.upkeep.unfilled import UnfilledViews
 from cdc.views.upkeep.view_step import ViewStep
@@ -40,13 +41,14 @@ class KeeperHooks:
     """Whom a keeper tells: `say` gets lines, `recent` the changes of views.
 
     `check_shared`: asked after an error of a view; returns one after which no view can be computed. `define`: asked for
-    the definitions of views at a cut, which name what of a history is there.
+    the definitions of views at a cut, which name what of a history is there. `repairs`: asked for rows to be repaired.
     """
 
     say: Callable[[str], None]
     recent: ChangeCache
     check_shared: CheckShared = lambda: None
     define: Callable[[Cut], Sequence[ViewDefinition]] = lambda cut: ()
+    repairs: Repairs = field(default_factory=NoRepairs)
 
 
 class ViewKeeper:
@@ -62,10 +64,7 @@ class ViewKeeper:
     ) -> None:
         self.store = store
         self._views = views
-        self._recent = hooks.recent
-        self._say = hooks.say
-        self._check_shared = hooks.check_shared
-        self._define = hooks.define
+        self._hooks = hooks
         self._defined_for: frozenset[str] = frozenset()
         self._bounds = bounds
         self._unfilled = UnfilledViews(store, views)
@@ -118,7 +117,8 @@ class ViewKeeper:
             reach("views.cut.before")
             self._reached = self.store.add_cut(self._note_delays(step))
             reach("views.cut.after")
-        self._recent.announce_cut()
+        self._hooks.repairs.finish(step.repaired, self._reached.position)
+        self._hooks.recent.announce_cut()
         return self._reached
 
     def fill_next(self) -> bool:
@@ -145,7 +145,7 @@ class ViewKeeper:
                 if step.done:
                     self._reached = self.store.extend_cut(self._note_delays(step), step.replaced)
                     reach("views.extended")
-                    self._recent.announce_cut()
+                    self._hooks.recent.announce_cut()
         return any(view.name in step.done or self._unfilled.is_paused(view) for view in views)
 
     def _is_due(self, view: KeptView) -> bool:
@@ -158,7 +158,7 @@ class ViewKeeper:
         """Stop a view that cannot even be read."""
         last = self.store.cuts.last()
         self.store.stop(view, last.position.lsn if last else Lsn(0), reason)
-        self._say(WarningLine(f"view {view.name} is kept up no further: {reason}"))
+        self._hooks.say(WarningLine(f"view {view.name} is kept up no further: {reason}"))
 
     def list_read_positions(self) -> list[Position]:
         """Where computations read the tables, whose past has to stay. Safe beside the thread that runs all else."""
@@ -183,7 +183,7 @@ class ViewKeeper:
     def _moving(self) -> Iterator[TableSteps]:
         """The tables, which stand at the views' last cut before and after."""
         if self._tables is None:
-            self._tables = TableSteps(self.store, self._names(), self._bounds, self._check_shared)
+            self._tables = TableSteps(self.store, self._names(), self._bounds, self._hooks.check_shared)
         try:
             yield self._tables
         except BaseException:
@@ -197,7 +197,7 @@ class ViewKeeper:
         if names == self._defined_for:
             return
         by_name = {view.name: view for view in self._views}
-        for definition in self._define(cut):
+        for definition in self._hooks.define(cut):
             view = by_name.get(definition.name)
             if view is not None and view.definition != definition:
                 view.redefine(definition)
@@ -207,7 +207,7 @@ class ViewKeeper:
 
     def _begin_step(self, tables: TableSteps, since: Cut | None, newest: Cut) -> ViewStep:
         """Choose the cut to go to, and read the changes of all tables up to it."""
-        step = ViewStep(since, newest, patience=self._bounds.wait_seconds)
+        step = ViewStep(since, newest, patience=self._bounds.wait_seconds, repairs=self._hooks.repairs.read())
         views = {view.name for view in self._views}
         if since is not None:
             tables.open(step, since, self._names())
@@ -262,7 +262,7 @@ class ViewKeeper:
         def stop(reason: str) -> None:
             self._stop(view, step, reason, max(time.monotonic() - began, view.seconds))
 
-        with contain_errors(f"view {view.name}", stop, self._check_shared):
+        with contain_errors(f"view {view.name}", stop, self._hooks.check_shared):
             view.tried = tables.describe(view.tables)
             if failed := [f"{name}: {step.failed[name]}" for name in view.tables if name in step.failed]:
                 raise PreconditionError(failed[0])
@@ -301,5 +301,5 @@ class ViewKeeper:
         """Say a view's problem once, and when it is over."""
         if problem != view.problem:
             line = f"view {view.name} {problem or 'goes on'}"
-            self._say(WarningLine(line) if problem else line)
+            self._hooks.say(WarningLine(line) if problem else line)
         view.problem = problem

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -13,9 +13,11 @@ from cdc.core.counters import COUNTERS, GROUPS
 from cdc.core.errors import PreconditionError
 from cdc.core.fail_points import reach
 from cdc.core.table import TableName
+from cdc.core.waiting import Deadline
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.apply.tables import LakeTable
 from cdc.sinks.lake.feed.change_cache import ChangeCache
+from cdc.sinks.lake.feed.patch import name_again
 from cdc.sinks.lake.metadata.cuts import Cut
 from cdc.sinks.lake.table.bounds import TooManyRowsError
 from cdc.sinks.lake.table.lookup import TableLookup
@@ -27,12 +29,14 @@ from cdc.views.engines import Engines
 from cdc.views.refresh.derived import NotDerivedError
 from cdc.views.refresh.refresh import ViewEngine, refresh
 from cdc.views.refresh.row_hashes import HashedRows, hashed_schema
+from cdc.views.refresh.touched import TouchedKeys
 from cdc.views.refresh.write_rows import ViewChanges, write_changes
 from cdc.views.spark.whole import ViewFiles
 from cdc.views.store import ViewStore
 from cdc.views.upkeep.computation import Computation
 from cdc.views.upkeep.computing_threads import ComputingThreads
 from cdc.views.upkeep.kept_view import KeptView
+from cdc.views.upkeep.repairs import choose_keys, to_touched
 from cdc.views.upkeep.table_steps import Bounds
 from cdc.views.upkeep.view_step import ViewStep
 from cdc.views.upkeep.whole_views import WholeViews
@@ -98,14 +102,24 @@ class Upkeep:
         """From the cut before, of which the table has this version, to the step's."""
         view, step, plan = work.view, work.step, work.compiled.plan
         changed, large = step.changes_of(view.tables), step.large & {*view.tables}
+        keys = choose_keys(step.repairs.get(view.name), table.table)
+        asked = to_touched(plan, keys) if keys is not None else []
+        if view.as_of is None and keys is not None and not asked:
+            self._put_off(work, version, "some of its rows are repaired")
+            view.whole_at = Deadline(0)
         if view.as_of is None and any(plan.uses[alias].table in {*changed, *large} for alias in plan.whole):
             self._put_off(work, version, "")
         elif view.as_of is None and large:
             self._put_off(work, version, f"too many changes of {min(large)} at once")
-        if view.as_of is None and changed:
-            self._refresh(work, table, changed, version)
+        if view.as_of is None and (changed or asked):
+            self._refresh(work, table, changed, version, asked)
         if view.as_of is not None and (view.computation or view.whole_at.is_past):
             self._compute_whole(work, table)
+        if view.as_of is None and view.name in step.repairs:
+            # the rows are right by now; whoever follows the view may have others
+            if keys is not None:
+                name_again(table.writer, keys, self._store.lake.app_id)
+            step.repaired.add(view.name)
 
     def _put_off(self, work: _Work, version: int, reason: str) -> None:
         """Leave a view at the cut before, which has this version, until it is computed as a whole."""
@@ -121,7 +135,14 @@ class Upkeep:
         begins, was_quick = work.view.computation is None, work.view.seconds <= self._bounds.wait_seconds
         return work.step.patience if begins and was_quick else 0.0
 
-    def _refresh(self, work: _Work, table: LakeTable, changed: Mapping[TableName, RowChanges], version: int) -> None:
+    def _refresh(
+        self,
+        work: _Work,
+        table: LakeTable,
+        changed: Mapping[TableName, RowChanges],
+        version: int,
+        asked: Sequence[TouchedKeys],
+    ) -> None:
         view, compiled = work.view, work.compiled
         present = self._open_present(view, table)
         engine = ViewEngine(partial(self._engines.run, compiled), present.find)
@@ -129,7 +150,7 @@ class Upkeep:
         most = max(keys, int(self._bounds.share * table.writer.snapshot.live_rows))
         try:
             tables = compiled.derived.attach(work.lookups, changed)
-            for changes in refresh(compiled.shape(table.table), tables, engine, keys, most):
+            for changes in refresh(compiled.shape(table.table), tables, engine, keys, most, asked):
                 self._write(table, changes, work.step.cut)
         except (TooManyRowsError, NotDerivedError) as error:
             # rows that were written already are in no cut before all are
@@ -170,6 +191,7 @@ class Upkeep:
         computation = self._compute(work, None, self._choose_patience(work) if work.step.moves else 0.0)
         if computation is None:
             return None
+        work.step.repaired |= {view.name} & work.step.repairs.keys()
         made = computation.outcome.require()
         assert isinstance(made, ViewFiles)
         if self._store.was_shown(view.definition):

@@ -1,7 +1,9 @@
 """One cut's work on the views."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+import pyarrow as pa
 
 from cdc.core.table import TableName
 from cdc.sinks.lake.apply.tables import LakeTable
@@ -15,7 +17,8 @@ class ViewStep:
 
     `large`: tables with more changes than are held here. `lost`: tables that are others than before. `failed`: tables
     that cannot be read, with the reason. `replaced`: views that were filled once more. `patience`: for how many
-    seconds views that are computed in short are waited for, all together.
+    seconds views that are computed in short are waited for, all together. `repairs`: keys to be computed anew and
+    written again, whatever is there, by view; `repaired`: the views with which that is done.
     """
 
     since: Cut | None
@@ -27,6 +30,8 @@ class ViewStep:
     done: dict[TableName, LakeTable] = field(default_factory=dict)
     replaced: set[TableName] = field(default_factory=set)
     patience: float = 0.0
+    repairs: Mapping[TableName, pa.Table] = field(default_factory=dict)
+    repaired: set[TableName] = field(default_factory=set)
 
     @property
     def moves(self) -> bool:

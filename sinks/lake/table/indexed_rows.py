@@ -245,6 +245,10 @@ class IndexedRows:
         if self._open_index is not None and snapshot.commit_id is not None:
             self._open_index.save(VersionId(snapshot.version, snapshot.commit_id), everything=everything)
 
+    def read_anew(self) -> None:
+        """Forget the index, and read the keys of all files once more: rows were found to be others than it led to."""
+        self._open_index = KeyIndex(self._folder, self._index_id)
+
     def _reset_index(self, error: Exception) -> None:
         """Start an empty index: the files on disk differ from what was written."""
         if isinstance(error, OSError) and error.errno not in (errno.ENOENT, errno.EIO, None):

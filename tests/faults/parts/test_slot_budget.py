@@ -77,7 +77,7 @@ def pipeline(left: list[Pipeline], make_shared_pipeline: MakePipeline, spark: Sp
 
 
 def look(pipeline: Pipeline) -> SourceLook:
-    return look_at_source(pipeline.connection, pipeline.settings.source.slot)
+    return look_at_source(pipeline.connection, pipeline.settings.source)
 
 
 def kept(pipeline: Pipeline) -> int:

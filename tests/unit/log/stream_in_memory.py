@@ -31,6 +31,7 @@ from cdc.run.follow.schema_changes import SchemaChanges
 from cdc.run.follow.stop_reports import StopReports
 from cdc.run.follow.stop_requests import StopRequests
 from cdc.run.health.heartbeat_chain import HeartbeatChain
+from cdc.run.repair_requests import RepairRequests, TableRequests
 from cdc.sinks.lake.follower import DeltaFollower
 from cdc.sinks.lake.metadata.stopped_tables import StoppedTable
 from cdc.sinks.lake.settings import DeltaSettings
@@ -149,6 +150,7 @@ class Stream(LakeStream):
         chain = HeartbeatChain(small, SOURCE, "p", Lsn(0), lambda lsn: True)
         self.follower, self.log, queue = follower_of(lake), log, ResyncQueue()
         reports = reports or StopReports(lambda text: None, queue)
+        self.requests = RepairRequests(lake.indexes / "repairs")
         super().__init__(
             self.follower,
             Readers(small, cast("LargeRunReader", None), cast("EndReader", NoEnds()), chain),
@@ -156,7 +158,9 @@ class Stream(LakeStream):
             LakeStreamConfig(
                 LogSettings(bootstrap="nowhere:9", prefix="p"), DeltaSettings(kind="delta", path=lake.path)
             ),
-            LakeStreamHooks(lambda progress: True, lambda text: None, StopRequests(), queue, reports),
+            LakeStreamHooks(
+                lambda progress: True, lambda text: None, StopRequests(), queue, reports, TableRequests(self.requests)
+            ),
         )
 
     def follow(self, *transactions: int) -> None:

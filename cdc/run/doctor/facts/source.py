@@ -163,8 +163,8 @@ def read_source(pipeline: Pipeline, access: Access) -> SourceFacts:
             registered,
             schema_error,
             try_replication(access.source) if may_replicate(role) else None,
-            _read_rows(connection, _READERS),
-            (look := look_at_source(connection, source.slot)).oldest,
+            read_rows(connection, _READERS),
+            (look := look_at_source(connection, source)).oldest,
             look.now,
         )
 

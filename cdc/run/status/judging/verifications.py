@@ -44,7 +44,7 @@ def _describe_differences(name: str, found: Verification) -> Trouble:
         PreconditionError(
             f"{name} differed from the source in {format_count(found.differences, 'table')}{keys},"
             f" at {found.lsn}{where}",
-            "`cdc verify` names the keys, and forgets this once all is equal",
+            "`cdc repair` puts the keys right; the next `cdc verify` forgets this once all is equal",
         ),
         f"{name} differs from the source",
         "Readers may see other rows there than the source has.",
