@@ -225,6 +225,8 @@ def check_idle_slot_is_told(pipeline: Pipeline) -> None:
 
 def test_a_slot_that_postgres_gave_up_is_begun_anew_by_policy(pipeline: Pipeline, spark: SparkSession) -> None:
     """`max_slot_wal_keep_size` is reached while the capture is paused: a resume alone does not help, which is told."""
+    if BUDGET in pipeline.config.read_text():
+        pipeline.configure(BUDGET, BUDGET.replace("}", ", on_exceeded: drop}"))
     control.act(pipeline.opened(), ControlVerb.PAUSE, CAPTURE, "a test")
     stop_capture(pipeline)
     pipeline.run("ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'", "SELECT pg_reload_conf()")
