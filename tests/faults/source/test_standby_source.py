@@ -18,9 +18,9 @@ from cdc.core.errors import HistoryLostError, PreconditionError, UnreachableErro
 from cdc.local.endpoints import Service
 from cdc.local.services import up
 from cdc.run.doctor.doctor import Doctor
+from cdc.torture.proxy import Proxy, open_proxy
 from tests.support.cdc_inprocess import bootstrap, catch_up, problems, started, verify
 from tests.support.parts.pipelines import Pipeline, pipelines
-from cdc.torture.proxy import Proxy, open_proxy
 from tests.support.parts.removal import remove_traces
 from tests.support.parts.servers_fixture import Servers
 from tests.support.parts.standby import PrimaryAndStandby
