@@ -132,6 +132,15 @@ class RepairRequests:
         path.unlink()
         return answer
 
+    def refuse_all(self, reason: str) -> int:
+        """End all requests undone, for this reason: their files have rows. Returns how many there were."""
+        ids = [path.stem for kind in (TABLE, VIEW) for path in self.folder.glob(f"*{kind}")]
+        for id in ids:
+            self.answer(id, RepairAnswer(0, reason=reason))
+        for path in self.folder.glob("*.new"):
+            path.unlink(missing_ok=True)
+        return len(ids)
+
     def withdraw(self, ids: Collection[str]) -> None:
         """Take requests back, and their answers: nobody waits for them."""
         for id in ids:

@@ -1,4 +1,4 @@
-"""The row on this machine, in files that should never have it: lines of logs, and the page's SQLite."""
+"""The row on this machine: lines of logs, the page's SQLite, and what repairs hand over."""
 
 import sqlite3
 from contextlib import closing
@@ -13,9 +13,12 @@ _BUSY_SECONDS: Final = 10.0
 
 
 def clean_machine(pipeline: Pipeline, sought: Sought) -> int:
-    """Overwrite values in logs, and take them out of SQLite files; returns in how many files there were some."""
-    return sum(_blank_out(path, sought) for path in list_logs(pipeline)) + sum(
-        _clean_database(path, sought) for path in sorted((pipeline.state / "serve").glob("*.sqlite"))
+    """Overwrite values in logs, take them out of SQLite files, and end repairs; returns in how many files were some."""
+    repairs = pipeline.repair_requests.refuse_all("an erasure has begun meanwhile; repair once more when it has ended")
+    return (
+        repairs
+        + sum(_blank_out(path, sought) for path in list_logs(pipeline))
+        + sum(_clean_database(path, sought) for path in sorted((pipeline.state / "serve").glob("*.sqlite")))
     )
 
 

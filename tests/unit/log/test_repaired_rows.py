@@ -173,3 +173,12 @@ def test_a_damaged_request_is_dropped_and_a_whole_one_comes_back(tmp_path: Path)
     assert [path.name for path in requests.folder.iterdir()] == [f"{id}{TABLE}"]
     requests.withdraw([id])
     assert not requests.is_pending()
+
+
+def test_an_erasure_leaves_no_row_of_a_repair(tmp_path: Path) -> None:
+    requests = RepairRequests(tmp_path / "repairs")
+    id = requests.submit(RepairRequest(OLD.name, rows_of((1, "a")), keys_of(3), "an id"), TABLE)
+    (requests.folder / "cut-off.new").write_bytes(b"a row")
+    assert requests.refuse_all("an erasure has begun") == 1
+    assert [path.name for path in requests.folder.iterdir()] == [f"{id}.answer"]
+    assert requests.take_answer(id) == RepairAnswer(0, reason="an erasure has begun")
