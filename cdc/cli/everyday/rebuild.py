@@ -53,13 +53,13 @@ def rebuild(  # noqa: PLR0913, PLR0917 - each is an option of the verb
     invocation = Invocation.read(context)
     from cdc.core.errors import ConfigurationError
     from cdc.core.table import TableName
-    from cdc.run.rebuild.rebuild import Asked, Rebuilder
+    from cdc.run.rebuild.rebuild import AskedRebuild, Rebuilder
     from cdc.run.rebuild.work import From
     from cdc.run.spark.errors import translate_errors
 
     if source is not None and source not in list(From):
         raise ConfigurationError(f"--from {source} is none of {', '.join(From)}", "correct it")
-    asked = Asked(what, [TableName.parse(name) for name in table or ()], From(source) if source else None)
+    asked = AskedRebuild(what, [TableName.parse(name) for name in table or ()], From(source) if source else None)
     with (
         translate_errors("the rebuild"),
         invocation.open_pipeline("rebuild") as pipeline,

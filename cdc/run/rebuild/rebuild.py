@@ -23,7 +23,7 @@ from cdc.sinks.search.settings import SearchSettings
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedRebuild:
     """What somebody asks for: a follower, table or view; `tables` of a follower only; `source`: None to choose."""
 
     what: str
@@ -36,7 +36,7 @@ class Rebuilder:
     """Does what is asked for, in each follower that it takes."""
 
     pipeline: Pipeline
-    asked: Asked
+    asked: AskedRebuild
     say: Callable[[str], None]
     progress: Progress
 
@@ -106,7 +106,7 @@ class Rebuilder:
                 continue
             if self.asked.source is From.LOG and not isinstance(settings, SearchSettings):
                 continue
-            asked = Asked(follower, [table], self.asked.source)
+            asked = AskedRebuild(follower, [table], self.asked.source)
             yield from Rebuilder(self.pipeline, asked, self.say, self.progress)._open_follower()
 
     def _check_tables(self, follower: str) -> None:
@@ -125,7 +125,7 @@ class Rebuilder:
         return Work(self.pipeline, stream, what, source, self.say, self.progress)
 
 
-def _refuse(asked: Asked, stream: str, source: From) -> RefusedError:
+def _refuse(asked: AskedRebuild, stream: str, source: From) -> RefusedError:
     """Why something cannot be rebuilt from there, and what can be done."""
     reasons = {
         From.SOURCE: (

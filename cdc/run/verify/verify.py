@@ -83,7 +83,7 @@ def compare_all(
             check_followed(pipeline, positions, source.current_lsn(connection))
         with trouble_log(pipeline.state):
             report = _compare_at_lsn(
-                pipeline, connection, names, now, Asked(patience, max_keys, only, check, with_views)
+                pipeline, connection, names, now, AskedComparison(patience, max_keys, only, check, with_views)
             )
             # behind the snapshot: a slot is not held for longer than it has to be
             readers = open_readers(pipeline, names)
@@ -91,7 +91,7 @@ def compare_all(
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedComparison:
     """How a comparison was asked for."""
 
     patience: float | None
@@ -102,7 +102,7 @@ class Asked:
 
 
 def _compare_at_lsn(
-    pipeline: Pipeline, connection: Connection, names: Sequence[str], now: ExaminedTables, asked: Asked
+    pipeline: Pipeline, connection: Connection, names: Sequence[str], now: ExaminedTables, asked: AskedComparison
 ) -> Report:
     """Compare tables, histories and views with a snapshot of the source."""
     patience, max_keys = asked.patience, asked.max_keys

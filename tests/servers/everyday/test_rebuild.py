@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from cdc.core.errors import ConfigurationError, DivergenceError, PreconditionError, RefusedError
 from cdc.core.table import TableName
 from cdc.progress import Silent
-from cdc.run.rebuild.rebuild import Asked, Rebuilder
+from cdc.run.rebuild.rebuild import AskedRebuild, Rebuilder
 from cdc.run.rebuild.work import From, RebuildResult, Work
 from cdc.run.rebuilds import describe_rebuilds
 from cdc.sinks.lake.layout import Lake
@@ -72,7 +72,7 @@ def pipeline(
 def rebuilder(
     pipeline: Pipeline, spark: SparkSession, what: str, *tables: TableName, by: From | None = None
 ) -> Rebuilder:
-    return Rebuilder(pipeline.opened(spark), Asked(what, tables, by), print, Silent())
+    return Rebuilder(pipeline.opened(spark), AskedRebuild(what, tables, by), print, Silent())
 
 
 def generations(pipeline: Pipeline) -> Generations:

@@ -50,7 +50,7 @@ class Play:
         patched.setattr(slot_guard, "CaptureObserver", lambda _: SimpleNamespace(newest=lambda: (Lsn(9), 0.0)))
         patched.setattr("cdc.run.guard.slot_guard.registration.read_registration", lambda *_: self.registered)
         patched.setattr("cdc.run.guard.slot_guard.slot.is_own_kind", lambda *_: self.is_own)
-        for step, place in (("halt", "connector.halt"), ("end", "slot.end_reader"), ("drop", "slot.drop")):
+        for step, place in (("halt", "connector.halt"), ("end", "slot.end_reader"), ("drop", "slot.drop_own")):
             patched.setattr(f"cdc.run.guard.slot_guard.{place}", self._doing(step))
         self.guard = SlotGuard(self.pipeline, self.said.append, lambda: self.now)
 

@@ -112,7 +112,7 @@ def test_a_follower_that_differed_is_told_until_it_was_equal() -> None:
         "search": Verification(at=at, verdict="different", differences=2, lsn="0/7"),
     }
     [problem] = list_problems(find_verification_problems(kept, at.timestamp()), None).values()
-    assert (problem.level, problem.since, problem.command, problem.exit_code) == (Level.NOW, at, "cdc verify", 0)
+    assert (problem.level, problem.since, problem.command, problem.exit_code) == (Level.NOW, at, "cdc repair", 0)
     assert problem.why == "search differed from the source in 2 tables, at 0/7"
 
 
