@@ -29,16 +29,30 @@ def removal(servers: Servers) -> Iterator[Remove]:
     """Begins to take away, and returns. A failure of it is an error of the last test that this process runs."""
     begun: list[Future[None]] = []
     with ThreadPoolExecutor(1, "removal") as thread:
-        yield lambda held, traces: begun.append(thread.submit(remove_traces, held, traces))
+
+        def begin(held: Servers, traces: Sequence[Traces]) -> None:
+            # opened here: they read all of the environment, which the next tests change meanwhile
+            clients = _open_clients(traces)
+            begun.append(thread.submit(_remove_by, clients, held, traces))
+
+        yield begin
     for each in begun:
         each.result()
 
 
 def remove_traces(servers: Servers, traces: Sequence[Traces]) -> None:
     """Take connectors, slots and databases away."""
+    _remove_by(_open_clients(traces), servers, traces)
+
+
+def _open_clients(traces: Sequence[Traces]) -> list[ConnectClient]:
+    return [ConnectClient(each.connect_url) for each in traces]
+
+
+def _remove_by(clients: Sequence[ConnectClient], servers: Servers, traces: Sequence[Traces]) -> None:
     # all connectors before the first database is dropped
-    for each in traces:
-        with ConnectClient(each.connect_url) as client:
+    for each, client in zip(traces, clients, strict=True):
+        with client:
             client.delete(each.connector)
     for database in {each.database for each in traces}:
         _drop_database(servers, database)
