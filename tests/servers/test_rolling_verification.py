@@ -4,6 +4,7 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 import httpx
@@ -21,6 +22,7 @@ from cdc.run.verify.rolling.keep_verifying import open_rolling
 from cdc.run.verify.rolling.source_pages import await_shown
 from cdc.sinks.search.settings import SearchSettings
 from tests.servers.test_pipeline import sign_as_ours
+from tests.support.beside import repeated
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, status_of, verify
 from tests.support.cdc_subprocess import LIMIT_SECONDS, started
 from tests.support.parts.pipelines import MakePipeline, Pipeline
@@ -42,25 +44,18 @@ SPOILT = {"lake": {7}, "search": {7, 8}, "latest": {7, 9}}
 @contextmanager
 def writing(pipeline: Pipeline, first: int) -> Iterator[None]:
     """Somebody writes some transactions a second, of all rows but the first hundred; new keys go on from `first`."""
-    ended = threading.Event()
+    numbers = count(first + 1)
+    with pipeline.servers.connect(pipeline.settings.source.dbname) as own:
 
-    def write() -> None:
-        with psycopg.connect(pipeline.connection.info.dsn, password=pipeline.connection.info.password) as own:
-            number = first
-            # the slowest machine of tests follows that, too: else what lies between grows, and nobody is equal in time
-            while not ended.wait(0.2):
-                number += 1
+        def write() -> None:
+            number = next(numbers)
+            with own.transaction():
                 for statement in BUSY:
                     own.execute(statement.encode(), {"n": number})
-                own.commit()
 
-    thread = threading.Thread(target=write, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
+        # the slowest machine of tests follows that, too: else what lies between grows, and nobody is equal in time
+        with repeated(write, 0.2):
+            yield
 
 
 @contextmanager

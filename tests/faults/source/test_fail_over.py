@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc.core.errors import HistoryLostError
-from cdc.torture.proxy import Proxy, open_proxy
+from cdc.torture.proxy import Proxy
 from tests.support.cdc_inprocess import bootstrap, catch_up, problems, recapture_all, started, verify
 from tests.support.further import further
 from tests.support.parts.pipelines import Pipeline, pipelines
@@ -28,29 +27,8 @@ SCHEMA = (
 
 
 @pytest.fixture
-def pair(tmp_path: Path) -> Iterator[PrimaryAndStandby]:
-    made = PrimaryAndStandby(tmp_path)
-    try:
-        made.start()
-        yield made
-    finally:
-        made.close()
-
-
-@pytest.fixture
-def proxy(pair: PrimaryAndStandby) -> Iterator[Proxy]:
-    """Where clients find the primary, whichever server that is."""
-    with open_proxy(pair.primary.postgres_port) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def pipeline(
-    servers: Servers, pair: PrimaryAndStandby, proxy: Proxy, tmp_path: Path, quicker: None
-) -> Iterator[Pipeline]:
-    values = replace(servers.values, host="127.0.0.1", port=proxy.port, password_reference=None)
-    source = replace(servers, values=values, password=pair.primary.postgres_password.read())
-    with pipelines(source, tmp_path, remove_traces) as make:
+def pipeline(primary: Servers, pair: PrimaryAndStandby, tmp_path: Path, quicker: None) -> Iterator[Pipeline]:
+    with pipelines(primary, tmp_path, remove_traces) as make:
         yield make(*SCHEMA, tables=("public.things",), lake_only=True)
         # it ends when it meets the end of a database of which it keeps a slot, and then each commit would wait for it
         pair.stop_standby()

@@ -1,12 +1,11 @@
 """A standby is decoded and copied from, what is written goes to its primary, and it takes that one's place."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from psycopg import Connection
 from pyspark.sql import SparkSession
@@ -15,10 +14,11 @@ from cdc.connect.source.connection import open_connection
 from cdc.connect.source.slot import check_wal_kept, open_slot_snapshot, read_slot, read_state
 from cdc.connect.source.standby import wait_for_replay
 from cdc.core.errors import HistoryLostError, PreconditionError, UnreachableError
-from cdc.local.endpoints import Service
+from cdc.local.endpoints import Endpoints, Service
 from cdc.local.services import up
 from cdc.run.doctor.doctor import Doctor
-from cdc.torture.proxy import Proxy, open_proxy
+from cdc.torture.proxy import Proxy
+from tests.support.beside import repeated
 from tests.support.cdc_inprocess import bootstrap, catch_up, problems, started, verify
 from tests.support.parts.pipelines import Pipeline, pipelines
 from tests.support.parts.removal import remove_traces
@@ -38,34 +38,23 @@ END LOOP; END $$"""
 
 
 @pytest.fixture
-def pair(tmp_path: Path) -> Iterator[PrimaryAndStandby]:
-    made = PrimaryAndStandby(tmp_path)
-    try:
-        made.start()
-        yield made
-    finally:
-        made.close()
-
-
-@pytest.fixture
-def proxy(pair: PrimaryAndStandby) -> Iterator[Proxy]:
-    """Where clients find the primary, whichever server that is."""
-    with open_proxy(pair.primary.postgres_port) as proxy:
-        yield proxy
-
-
-@pytest.fixture
 def pipeline(
-    servers: Servers, pair: PrimaryAndStandby, proxy: Proxy, tmp_path: Path, quicker: None
+    primary: Servers, pair: PrimaryAndStandby, proxy: Proxy, tmp_path: Path, quicker: None
 ) -> Iterator[Pipeline]:
     standby = up(pair.homes[1], {Service.POSTGRES})
-    values = replace(servers.values, host="127.0.0.1", port=proxy.port, password_reference=None)
-    primary = replace(servers, values=values, password=pair.primary.postgres_password.read())
     with pipelines(primary, tmp_path, remove_traces) as make:
         made = make(*SCHEMA, tables=("public.things",), lake_only=True)
         there = f"  standby_host: 127.0.0.1\n  standby_port: {standby.postgres_port}\n"
         made.configure(f"  port: {proxy.port}\n", f"  port: {proxy.port}\n{there}")
+        wait_for_database(standby, made.settings.source.dbname)
         yield made
+
+
+def wait_for_database(standby: Endpoints, name: str) -> None:
+    """Return when the standby has replayed that the database was made."""
+    there = "SELECT EXISTS (SELECT FROM pg_database WHERE datname = %s)"
+    with psycopg.connect(standby.postgres_dsn(), autocommit=True) as session:
+        until(lambda: session.execute(there, (name,)).fetchone() == (True,), f"the standby has {name}")
 
 
 @pytest.mark.timeout(900)
@@ -97,20 +86,11 @@ def test_standby_is_decoded_and_takes_its_primarys_place(
 @contextmanager
 def written_meanwhile(pipeline: Pipeline) -> Iterator[None]:
     """Commits come one after another while the copy begins, goes on and ends."""
-
-    def write() -> None:
-        with pipeline.servers.connect(pipeline.settings.source.dbname) as session:
-            while not done.is_set():
-                session.execute(COMMITS)
-
-    done = threading.Event()
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
+    with (
+        pipeline.servers.connect(pipeline.settings.source.dbname) as session,
+        repeated(lambda: session.execute(COMMITS)),
+    ):
         yield
-    finally:
-        done.set()
-        writer.join()
 
 
 def has_round(pipeline: Pipeline, spark: SparkSession, number: int) -> bool:

@@ -1,7 +1,6 @@
 """pg_upgrade makes another cluster of the source, with its slot: the capture goes on without a new copy."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,8 +40,7 @@ def server(tmp_path: Path) -> Iterator[UpgradedServer]:
 @pytest.fixture
 def pipeline(servers: Servers, server: UpgradedServer, tmp_path: Path, quicker: None) -> Iterator[Pipeline]:
     port, password = server.endpoints.postgres_port, server.endpoints.postgres_password.read()
-    values = replace(servers.values, host="127.0.0.1", port=port, password_reference=None)
-    with pipelines(replace(servers, values=values, password=password), tmp_path, remove_traces) as make:
+    with pipelines(servers.with_source(port, password), tmp_path, remove_traces) as make:
         yield make(*SCHEMA, tables=("public.things",), lake_only=True)
 
 

@@ -1,6 +1,5 @@
 """`cdc rebuild` on the real parts, beside a reader who never finds fewer rows, or older ones, and beside writes."""
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -24,6 +23,7 @@ from cdc.sinks.opensearch.layout import BESIDE, KEPT
 from cdc.sinks.owner import Owner
 from cdc.sinks.search.generations import Generations
 from cdc.sinks.search.settings import SearchSettings
+from tests.support.beside import repeated
 from tests.support.cdc_inprocess import catch_up, following, lend_bootstrapped, status_of, verify
 from tests.support.further import further
 from tests.support.parts.pipelines import MakePipeline, Pipeline
@@ -100,45 +100,24 @@ def read_index(pipeline: Pipeline) -> tuple[int, int]:
 @contextmanager
 def watched(read: Callable[[], tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
     """A reader meanwhile, who never finds fewer rows, or older ones."""
-    seen, failed, ended = [read()], list[BaseException](), threading.Event()
-
-    def watch() -> None:
-        try:
-            while not ended.wait(0.02):
-                seen.append(read())
-        except BaseException as error:  # noqa: BLE001 - raised where it is awaited
-            failed.append(error)
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    try:
+    seen = [read()]
+    with repeated(lambda: seen.append(read()), 0.02):
         yield seen
-    finally:
-        ended.set()
-        thread.join()
-    assert not failed, failed
     assert all(one[0] <= two[0] and one[1] <= two[1] for one, two in pairwise(seen)), seen
 
 
 @contextmanager
 def written(pipeline: Pipeline) -> Iterator[None]:
     """Writes meanwhile: rows come, and values grow."""
-    ended = threading.Event()
 
     def write() -> None:
-        while not ended.wait(0.05):
-            pipeline.run(
-                "UPDATE things SET n = n + 1 WHERE id % 5 = 0",
-                "INSERT INTO things SELECT max(id) + 1, 1, max(id) % 7 FROM things",
-            )
+        pipeline.run(
+            "UPDATE things SET n = n + 1 WHERE id % 5 = 0",
+            "INSERT INTO things SELECT max(id) + 1, 1, max(id) % 7 FROM things",
+        )
 
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
+    with repeated(write, 0.05):
         yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def check_equal(pipeline: Pipeline, spark: SparkSession) -> None:

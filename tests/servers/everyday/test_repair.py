@@ -1,12 +1,11 @@
 """`cdc repair` on the real parts: each kind of follower, and views, spoilt behind their back, with a follow or not."""
 
 import json
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
-import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
@@ -14,6 +13,7 @@ from cdc.__main__ import main
 from cdc.core.errors import ConfigurationError, DivergenceError, PausedError, PreconditionError
 from cdc.core.table import Table, TableName
 from cdc.run.verify.chains import check_chains
+from tests.support.beside import repeated
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, lend_session, verify
 from tests.support.parts.pipelines import MakePipeline, Pipeline
 from tests.support.spoil import Spoil, spoil_index, spoil_lake, spoil_latest, spoil_view
@@ -140,23 +140,13 @@ def count_versions(pipeline: Pipeline, spark: SparkSession) -> int:
 @contextmanager
 def writing(pipeline: Pipeline) -> Iterator[None]:
     """Rows that are repaired, and others, change meanwhile."""
-    ended = threading.Event()
-
-    def write() -> None:
-        with psycopg.connect(pipeline.connection.info.dsn, password=pipeline.connection.info.password) as own:
-            own.autocommit = True
-            number = 0
-            while not ended.wait(0.1):
-                number += 1
-                own.execute("UPDATE people SET seen = seen + 1 WHERE id = %s", [100 + number % 100])
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
+    numbers = count(1)
+    write = "UPDATE people SET seen = seen + 1 WHERE id = %s"
+    with (
+        pipeline.servers.connect(pipeline.settings.source.dbname) as own,
+        repeated(lambda: own.execute(write, [100 + next(numbers) % 100]), 0.1),
+    ):
         yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def test_beside_a_follow_and_writers_all_is_put_right(

@@ -50,6 +50,11 @@ class Servers:
         finally:
             self.start(part)
 
+    def with_source(self, port: int, password: str) -> "Servers":
+        """The same with another Postgres of this machine as the source."""
+        values = replace(self.values, host="127.0.0.1", port=port, password_reference=None)
+        return replace(self, values=values, password=password)
+
     def connect(self, dbname: str = "postgres") -> "psycopg.Connection[Any]":
         v = self.values
         return psycopg.connect(
