@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from cdc.connect.source.connection import open_connection
 from cdc.connect.source.slot import check_wal_kept, open_slot_snapshot, read_slot, read_state
+from cdc.connect.source.slot_health import look_at_source
 from cdc.connect.source.standby import wait_for_replay
 from cdc.core.errors import HistoryLostError, PreconditionError, UnreachableError
 from cdc.local.endpoints import Service
@@ -125,6 +126,9 @@ def test_what_keeps_a_standby_from_decoding_is_named(pipeline: Pipeline) -> None
     # the slot stays behind its snapshot
     with open_slot_snapshot(source, source.slot):
         pass
+    resting = look_at_source(pipeline.connection, source)
+    assert resting.slot is not None
+    assert resting.wal_rate is not None, "WAL is written on the primary, whoever reads it"
     with open_connection(source.decoding) as standby:
         # nobody's query holds the replay up
         change(standby, "max_standby_streaming_delay", "0")
