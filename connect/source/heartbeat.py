@@ -84,7 +84,7 @@ def write_beat_for(connection: Connection, source: SourceSettings, pipeline: str
     connection.execute(heartbeat_query(source, pipeline, mark, slot=sql.SQL("{}::text").format(sql.Literal(lsn))))
 
 
-def slot_lsn(slot: str | None) -> sql.Composed:
+def slot_lsn(slot: str) -> sql.Composed:
     """Make the expression for the confirmed LSN of a slot of the same server."""
     return sql.SQL("(SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = {})").format(
         sql.Literal(slot)

@@ -10,10 +10,12 @@ from cdc.core.errors import RECAPTURE, CdcError, HistoryLostError
 
 def check_not_lost(connection: Connection, source: SourceSettings) -> None:
     """Raise HistoryLostError when slot or publication have lost changes, PreconditionError if none can be decoded."""
+    # outside of the other session, which would take an error of this one for its own
+    published = publication.read_publication(connection, source.publication)
     with open_decoding(connection, source) as where:
         found = slot.read_state(where, source.slot)
         slot.check_exists(found, source.slot)
-        if publication.read_publication(connection, source.publication) is None:
+        if published is None:
             raise HistoryLostError(
                 f"publication {source.publication} is gone: what was written without it cannot be decoded", RECAPTURE
             )

@@ -46,9 +46,8 @@ class OldestTransaction:
     @property
     def whose(self) -> str:
         """Whose it is, as far as that is shown: `me, application psql, database shop`."""
-        parts = [self.user or "not shown"]
-        parts += [f"{kind} {value}" for kind, value in (("application", self.application),) if value]
-        return ", ".join([*parts, *([f"database {self.database}"] if self.database else [])])
+        known = {"application": self.application, "database": self.database}
+        return ", ".join([self.user or "not shown", *(f"{kind} {value}" for kind, value in known.items() if value)])
 
 
 def _quote(text: str | None) -> str:

@@ -84,10 +84,10 @@ def read_slot(connection: Connection, source: SourceSettings) -> SlotState | Non
 def read_state(connection: Connection, slot: str) -> SlotState | None:
     """Read the state of a slot of this server; None if it does not exist."""
     row = connection.execute(
-        # without a restart_lsn it retains nothing, and has no status either
+        # without a restart_lsn it retains nothing, and has no status either; a lost one may still show one
         "SELECT slot_name, active, COALESCE(wal_status, 'lost'), confirmed_flush_lsn::text, restart_lsn::text,"
         " COALESCE(pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()"
-        " ELSE pg_current_wal_lsn() END, restart_lsn), 0)::bigint, active_pid,"
+        " ELSE pg_current_wal_lsn() END, CASE WHEN wal_status <> 'lost' THEN restart_lsn END), 0)::bigint, active_pid,"
         # columns that not every version has: 16 tells a conflict on a standby, later ones the reason
         " COALESCE(to_jsonb(found) ->> 'invalidation_reason',"
         " CASE WHEN (to_jsonb(found) ->> 'conflicting')::bool THEN 'conflict' END)"

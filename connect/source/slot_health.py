@@ -52,7 +52,7 @@ class SourceLook:
 
 
 def read_wal_rate(connection: Connection) -> float | None:
-    """Bytes of WAL a second since the last checkpoint began; None where the role may not know."""
+    """Bytes of WAL a second since the last checkpoint began; None where the role may not know. Not of a standby."""
     # asked first: a refusal each two seconds would fill the server's log
     if not read_value(connection, "SELECT has_function_privilege('pg_control_checkpoint()', 'EXECUTE')"):
         return None
@@ -62,13 +62,13 @@ def read_wal_rate(connection: Connection) -> float | None:
 
 def look_at_source(connection: Connection, source: SourceSettings) -> SourceLook:
     """Read the source's clock and end, and what is kept for the slot where that lives, without waiting for a lock."""
-    own = _look(connection, source.slot)
-    if source.standby_host is None:
-        return own
-    with open_decoding(connection, source) as standby:
-        there = _look(standby, source.slot)
-    # what writes is on the primary, and so are the clock and the end that everything is compared with
-    return replace(there, now=own.now, lsn=own.lsn, oldest=own.oldest)
+    own = look = _look(connection, source.slot)
+    if source.standby_host is not None:
+        with open_decoding(connection, source) as standby:
+            there = _look(standby, source.slot)
+        # what writes is on the primary, and so are the clock and the end that everything is compared with
+        look = replace(there, now=own.now, lsn=own.lsn, oldest=own.oldest)
+    return replace(look, wal_rate=read_wal_rate(connection)) if look.slot and not look.slot.active else look
 
 
 def _look(connection: Connection, slot: str) -> SourceLook:
@@ -78,7 +78,6 @@ def _look(connection: Connection, slot: str) -> SourceLook:
     oldest = OldestTransaction.of(row[10]) if row[10] is not None else None
     safe = None if row[4] is None else int(row[4])
     spilled = None if row[7] is None else int(row[7])
-    rate = read_wal_rate(connection) if state and not state.active else None
     return SourceLook(
-        row[0], parse_lsn(row[1]), row[2], state, row[3], safe, row[5], row[6], spilled, oldest, row[8], row[9], rate
+        row[0], parse_lsn(row[1]), row[2], state, row[3], safe, row[5], row[6], spilled, oldest, row[8], row[9]
     )

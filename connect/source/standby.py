@@ -26,6 +26,7 @@ RESUME_REPLAY: Final = "SELECT pg_wal_replay_resume()"
 PROMOTED: Final = "name it in source.host and source.port, take source.standby_host out, and run `cdc bootstrap`"
 REPLAY_SECONDS: Final = 0.2
 """Pause between two looks whether the standby has replayed something."""
+_MAY_NOTE: Final = "SELECT has_function_privilege(to_regprocedure('pg_log_standby_snapshot()')::oid, 'EXECUTE')"
 LET_NUDGE: Final = "GRANT EXECUTE ON FUNCTION pg_catalog.pg_log_standby_snapshot() TO {}"
 """Lets a role have the primary write what a slot on a standby waits for."""
 _LOOK: Final = """
@@ -163,10 +164,17 @@ def nudge(connection: Connection[Any]) -> None:
 
     Without the right to, a transaction that changes nothing lets the primary write one itself, within 15 seconds.
     """
-    try:
-        connection.execute("SELECT pg_log_standby_snapshot()")
-    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedFunction):
+    if not note_transactions(connection):
         connection.execute("SELECT pg_current_xact_id()")
+
+
+def note_transactions(connection: Connection[Any]) -> bool:
+    """Let the primary write which transactions run; returns False where it has no function for that, or refuses it."""
+    # asked first: each refusal would be a line in the server's log
+    if not read_value(connection, _MAY_NOTE):
+        return False
+    connection.execute("SELECT pg_log_standby_snapshot()")
+    return True
 
 
 @contextmanager

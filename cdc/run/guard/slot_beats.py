@@ -14,9 +14,9 @@ from psycopg import Connection
 
 from cdc.connect.source.heartbeat import write_heartbeat
 from cdc.connect.source.slot import SlotState, read_state
+from cdc.connect.source.standby import note_transactions, open_decoding
 from cdc.core.errors import CdcError
 from cdc.core.position import Lsn
-from cdc.postgres.values import read_value
 from cdc.run.background import run_in_background
 from cdc.run.pipeline import Pipeline
 
@@ -25,7 +25,6 @@ MUCH_BYTES: Final = 16 << 20
 BEAT_SECONDS = 2.0
 LONGEST_PAUSE_SECONDS: Final = 60.0
 """Between two beats that did not help: an open transaction, or Kafka, holds the slot."""
-_MAY_NOTE: Final = "SELECT has_function_privilege(to_regprocedure('pg_log_standby_snapshot()')::oid, 'EXECUTE')"
 
 
 class SlotBeats:
@@ -36,15 +35,17 @@ class SlotBeats:
         self._last: Lsn | None = None
         self.pause = BEAT_SECONDS
 
-    def look(self, connection: Connection) -> None:
-        """Look once, and write a heartbeat if that may help. `connection` is to the source, in autocommit."""
-        found = read_state(connection, self._pipeline.settings.source.slot)
+    def look(self, connection: Connection, decoding: Connection) -> None:
+        """Look once, and write a heartbeat if that may help.
+
+        `connection` is to the source, in autocommit; `decoding` to where the slot lives.
+        """
+        found = read_state(decoding, self._pipeline.settings.source.slot)
         if found is None or not found.active or found.retained_bytes < MUCH_BYTES:
             self._last, self.pause = None, BEAT_SECONDS
             return
         self._lengthen(found)
-        if read_value(connection, _MAY_NOTE):
-            connection.execute("SELECT pg_log_standby_snapshot()")
+        note_transactions(connection)
         # who holds the row writes a heartbeat as well
         connection.execute("SET lock_timeout = '1s'")
         write_heartbeat(connection, self._pipeline.settings.source, self._pipeline.name, "the slot keeps much")
@@ -64,7 +65,11 @@ def _run(pipeline: Pipeline, ended: threading.Event) -> None:
     beats = SlotBeats(pipeline)
     while not ended.wait(beats.pause):
         # what does not answer is told by who checks the capture
-        with suppress(CdcError), pipeline.open_source() as connection:
+        with (
+            suppress(CdcError),
+            pipeline.open_source() as connection,
+            open_decoding(connection, pipeline.settings.source) as decoding,
+        ):
             while not ended.is_set():
-                beats.look(connection)
+                beats.look(connection, decoding)
                 ended.wait(beats.pause)

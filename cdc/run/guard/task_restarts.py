@@ -90,7 +90,7 @@ class TaskRestarts:
             check_reachable(self._pipeline.settings.log)
         except UnreachableError as silent:
             return silent
-        if found := find_obstacle(connection, source) or try_replication(source):
+        if found := find_obstacle(connection, source) or try_replication(source.decoding):
             return found
         if self._starts < self._most:
             return None

@@ -29,7 +29,8 @@ class ConfirmedLsns:
         self._own_beats = beats
         self._start = start
         self._beats = np.empty(0, np.int64)
-        self._first = self._offset = 0
+        self._first = self._offset = self._own_offset = 0
+        self._upgrades = list[bytes]()
 
     def include(self, lsn: Lsn) -> bool:
         """Does the log have a commit at this LSN, or a confirmed message, or does the capture begin there?
@@ -57,11 +58,12 @@ class ConfirmedLsns:
     def _began_at(self, reader: Reader, lsn: Lsn) -> bool:
         """Did a slot begin there that pg_upgrade has made?"""
         first, end = read_span(reader, self._own_beats)
-        # as text, since all of them are read: few beats have this mark, and few LSNs come here
+        # as text, since all of them are read, each once: few beats have this mark, and few LSNs come here
         sign, place = UPGRADED.encode(), format_lsn(lsn).encode()
-        return any(
-            r.value and sign in r.value and place in r.value for r in reader.read(self._own_beats, 0, first, end)
-        )
+        records = reader.read(self._own_beats, 0, max(first, self._own_offset), end)
+        self._upgrades += [r.value for r in records if r.value and sign in r.value]
+        self._own_offset = end
+        return any(place in value for value in self._upgrades)
 
     def _read_beats(self, reader: Reader) -> None:
         topic = debezium_heartbeat_topic(self._log.prefix)

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from cdc.connect.source.connection import open_connection
 from cdc.connect.source.slot import check_wal_kept, open_slot_snapshot, read_slot, read_state
+from cdc.connect.source.slot_health import look_at_source
 from cdc.connect.source.standby import wait_for_replay
 from cdc.core.errors import HistoryLostError, PreconditionError, UnreachableError
 from cdc.local.endpoints import Endpoints, Service
@@ -101,10 +102,12 @@ def has_round(pipeline: Pipeline, spark: SparkSession, number: int) -> bool:
 def test_what_keeps_a_standby_from_decoding_is_named(pipeline: Pipeline) -> None:
     """Each fault by its check; what a standby cannot keep for a slot is told as the loss that it is."""
     source = pipeline.settings.source
-    assert find_standby_faults(pipeline) == {}
-    # the slot stays behind its snapshot
-    with open_slot_snapshot(source, source.slot):
-        pass
+    until(lambda: find_standby_faults(pipeline) == {}, "the standby has the new database, and no fault is found")
+    # a slot stays behind its snapshot
+    for name in ("other", source.slot):
+        with open_slot_snapshot(source, name):
+            pass
+    check_resting(pipeline)
     with open_connection(source.decoding) as standby:
         # nobody's query holds the replay up
         change(standby, "max_standby_streaming_delay", "0")
@@ -121,8 +124,25 @@ def test_what_keeps_a_standby_from_decoding_is_named(pipeline: Pipeline) -> None
         until(lambda: is_lost(pipeline), "the primary's vacuum takes what the slot needs")
         with pytest.raises(HistoryLostError, match="hot_standby_feedback = on"):
             check_wal_kept(read_slot(pipeline.connection, source))
+    check_lost(pipeline)
     pipeline.configure(f"standby_port: {source.standby_port}", "standby_port: 1")
     assert {*find_standby_faults(pipeline)} == {"standby.answers"}
+
+
+def check_resting(pipeline: Pipeline) -> None:
+    """What is known of a slot that nobody reads, and of the one that keeps the most beside it."""
+    found = look_at_source(pipeline.connection, pipeline.settings.source)
+    assert found.slot is not None
+    assert (found.slot.active, found.slot.retained_bytes > 0, found.other) == (False, True, "other")
+    assert found.wal_rate is not None, "WAL is written on the primary, whoever reads it"
+
+
+def check_lost(pipeline: Pipeline) -> None:
+    """A lost slot keeps no WAL, though Postgres still shows where it began."""
+    found = look_at_source(pipeline.connection, pipeline.settings.source)
+    assert found.slot is not None
+    assert found.slot.restart_lsn is not None
+    assert (found.slot.retained_bytes, found.other) == (0, None)
 
 
 FAULTS = {"standby.feedback", "standby.physical_slot", "standby.replays"}

@@ -27,7 +27,8 @@ class Play:
         self.kafka: CdcError | None = None
         self.obstacle: CdcError | None = None
         self.refusal: CdcError | None = None
-        settings = SimpleNamespace(connect=SimpleNamespace(connector="c", restarts=most), source=None, log=None)
+        source, self.asked = SimpleNamespace(decoding="where the slot lives"), set[object]()
+        settings = SimpleNamespace(connect=SimpleNamespace(connector="c", restarts=most), source=source, log=None)
         self.pipeline = cast(
             Pipeline,
             SimpleNamespace(
@@ -36,13 +37,17 @@ class Play:
         )
         patched.setattr(task_restarts, "check_reachable", lambda _: self._raise_silent())
         patched.setattr(task_restarts, "find_obstacle", lambda *_: self.obstacle)
-        patched.setattr(task_restarts, "try_replication", lambda _: self.refusal)
+        patched.setattr(task_restarts, "try_replication", self._try_replication)
         patched.setattr("cdc.run.guard.task_restarts.connector.restart", lambda *_: self.started.append(self.now))
         self.restarts = TaskRestarts(self.pipeline, self.said.append, lambda: self.now)
 
     def _raise_silent(self) -> None:
         if self.kafka:
             raise self.kafka
+
+    def _try_replication(self, where: object) -> CdcError | None:
+        self.asked.add(where)
+        return self.refusal
 
     def look_for(self, seconds: float, failure: str | None = "it broke") -> None:
         """Look each second for so long."""
@@ -71,6 +76,7 @@ def test_pauses_grow_to_a_bound_and_are_never_alike() -> None:
 def test_a_task_that_fails_again_and_again_is_left_to_somebody(play: Play) -> None:
     play.look_for(1000)
     assert len(play.started) == 4
+    assert play.asked == {"where the slot lives"}, "the connector logs in there"
     assert all(5 <= later - at < 60 for at, later in zip(play.started, play.started[1:], strict=False))
     assert sum("was started again, " in line for line in play.said) == 4
     assert play.said[-1] == (
