@@ -4,6 +4,7 @@ Debezium confirms LSNs of commits, and of messages outside of transactions (`pg_
 latter only because our transformation writes them (`connect/plugin/ConfirmedLsn.java`).
 """
 
+import re
 from contextlib import suppress
 
 import numpy as np
@@ -59,11 +60,11 @@ class ConfirmedLsns:
         """Did a slot begin there that pg_upgrade has made?"""
         first, end = read_span(reader, self._own_beats)
         # as text, since all of them are read, each once: few beats have this mark, and few LSNs come here
-        sign, place = UPGRADED.encode(), format_lsn(lsn).encode()
+        sign, place = UPGRADED.encode(), re.compile(rf"\b{format_lsn(lsn)}\b".encode())
         records = reader.read(self._own_beats, 0, max(first, self._own_offset), end)
         self._upgrades += [r.value for r in records if r.value and sign in r.value]
         self._own_offset = end
-        return any(place in value for value in self._upgrades)
+        return any(place.search(value) for value in self._upgrades)
 
     def _read_beats(self, reader: Reader) -> None:
         topic = debezium_heartbeat_topic(self._log.prefix)
