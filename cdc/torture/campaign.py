@@ -20,7 +20,7 @@ Say = Callable[[str], None]
 def run_campaign(
     schedule: FaultSchedule, say: Say, folder: Path | None, seconds: float | None, shrink_seconds: float
 ) -> tuple[TortureOutcome, Path | None]:
-    """TortureRun a schedule; returns the outcome, and the file of the smallest schedule that fails, if it has failed.
+    """Run a schedule; returns the outcome, and the file of the smallest schedule that fails, if it has failed.
 
     Raises CdcError as `run_schedule`. `seconds`: for the faults, `shrink_seconds`: for the search.
     """
@@ -28,13 +28,13 @@ def run_campaign(
         outcome = run_schedule(schedule, say, progress, folder, seconds)
     if outcome.failure is None:
         return outcome, None
-    # before the search, which takes its time, and may be interrupted
+    # before the search, which takes its time, and may be interrupted or fail
     say(f"{outcome.verdict}: {outcome.failure}")
     # what was not reached has no part in it
-    reached = msgspec.structs.replace(schedule, faults=schedule.faults[: len(outcome.faults) + 2])
-    smallest = _make_smaller(reached, outcome.verdict, say, folder, Deadline(shrink_seconds))
+    reached = msgspec.structs.replace(schedule, faults=schedule.faults[: len(outcome.faults)])
     file = Path(FILE.format(seed=schedule.seed)).absolute()
-    smallest.write(file)
+    reached.write(file)
+    _make_smaller(reached, outcome.verdict, say, folder, Deadline(shrink_seconds)).write(file)
     return outcome, file
 
 
@@ -54,8 +54,6 @@ def _make_smaller(
     def with_faults(faults: Sequence[PlannedFault]) -> FaultSchedule:
         return msgspec.structs.replace(schedule, faults=tuple(faults))
 
-    if deadline.is_past:
-        return schedule
     schedule = with_faults(shrink(schedule.faults, lambda faults: fails(with_faults(faults)), may_go_on))
 
     def with_writers(names: Sequence[str]) -> FaultSchedule:

@@ -53,7 +53,7 @@ def find_error(text: str) -> str:
 
 
 def run_verb(config: Path, *words: str) -> Said:
-    """TortureRun a verb to its end."""
+    """Run a verb to its end."""
     try:
         done = subprocess.run(  # noqa: S603
             command(config, *words),

@@ -17,7 +17,8 @@ EQUAL: Final = "equal"
 class FaultResult:
     """A fault that was caused, or `left_out`, with the reason.
 
-    `recovered`: seconds until all followers showed what was committed at its end; of faults at once, the last has them.
+    `recovered`: seconds until all followers showed what was committed at its end; of faults at once, the last has them,
+    and none where the run ended before.
     `told`: what the toolkit said meanwhile, and what was done for it.
     """
 

@@ -81,10 +81,13 @@ class Proxy:
 
     def _serve(self, client: socket.socket) -> None:
         with client, suppress(OSError):
-            if self._target is None:
+            if (target := self._target) is None:
                 return
-            with socket.create_connection((self._host, self._target)) as server:
+            with socket.create_connection((self._host, target)) as server:
                 with self._lock:
+                    # cut while it connected: nobody would end this one
+                    if self._target != target:
+                        return
                     self._open.add((client, server))
                 try:
                     self._forward(client, server)

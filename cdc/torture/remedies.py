@@ -16,8 +16,6 @@ _ASKING: Final = {"recapture", "rebuild"}
 """Verbs that ask before they begin."""
 _DOING: Final = {"bootstrap", "recapture", "resume", "restart", "repair", "rebuild", "up", "dead-letters"}
 _AGAIN: Final = re.compile(r"start it again|start again|try again|run it again|`cdc follow`|see `cdc|make room|free")
-
-
 _STOP_FIRST: Final = re.compile(r" → .*\bstop\b")
 """A verb is refused while somebody follows."""
 

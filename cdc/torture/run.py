@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -108,26 +109,30 @@ class TortureRun:
         """Cause faults that last at once; returns the seconds until all followers are back."""
         time.sleep(faults[0].after)
         self._told = []
-        results = list[FaultResult]()
-        with ExitStack() as lasting:
-            for fault in faults:
-                results.append(self._begin(fault, lasting))
-                time.sleep(fault.lasts)
-        recovered = self._recovery.wait(self._say)
-        self._outcome.faults += results[:-1]
-        last = results[-1]
-        done = FaultResult(last.fault, None if last.left_out else recovered, last.left_out, tuple(self._told))
-        self._outcome.faults.append(done)
+        results = self._outcome.faults
+        try:
+            with ExitStack() as lasting:
+                for fault in faults:
+                    # noted as it begins: it may be what ends the run
+                    results.append(FaultResult(fault))
+                    results[-1] = replace(results[-1], left_out=self._begin(fault, lasting))
+                    time.sleep(fault.lasts)
+            recovered = self._recovery.wait(self._say)
+        finally:
+            results[-1] = replace(results[-1], told=tuple(self._told))
+        if not results[-1].left_out:
+            results[-1] = replace(results[-1], recovered=recovered)
         return recovered
 
-    def _begin(self, fault: PlannedFault, lasting: ExitStack) -> FaultResult:
+    def _begin(self, fault: PlannedFault, lasting: ExitStack) -> str:
+        """Begin a fault; returns why it was left out, if it was."""
         self._say(f"{fault} for {fault.lasts:g} s")
         try:
             lasting.enter_context(CAUSES[fault.kind](Ground(self._site, self._follow), fault))
         except LeftOutError as reason:
             self._say(f"  left out: {reason}")
-            return FaultResult(fault, left_out=str(reason))
-        return FaultResult(fault)
+            return str(reason)
+        return ""
 
     def _prove(self, writers: Writers) -> None:
         self._say("cdc verify: every follower, view and history, at one LSN")

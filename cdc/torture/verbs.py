@@ -27,7 +27,10 @@ def torture(  # noqa: PLR0913, PLR0917 - each is an option of the verb
     shrink: Annotated[
         float, typer.Option("--shrink", min=0, metavar="MINUTES", help="How long to make a failing schedule smaller.")
     ] = 10.0,
-    folder: Annotated[Path | None, typer.Option("--folder", help="Where to work; all of it is removed.")] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--folder", help="Where to work: below it, in a folder of its own that is gone at the end."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Torture a pipeline of its own with faults, and compare.
@@ -68,10 +71,10 @@ def _show(outcome: "TortureOutcome") -> None:
     ]
     output.table(("fault", "of", "lasted", "recovered", "left out"), rows)
     found = summarize(outcome.recoveries)
+    times = f"; recovered within {found['p50']} s (median), {found['p95']} s (95 %)" if outcome.recoveries else ""
     output.data(
         f"\n{outcome.verdict}: seed {outcome.schedule.seed}, {len(outcome.faults)} faults,"
-        f" {outcome.written} transactions, {outcome.reads} reads, {outcome.seconds:.0f} s;"
-        f" recovered within {found['p50']} s (median), {found['p95']} s (95 %)"
+        f" {outcome.written} transactions, {outcome.reads} reads, {outcome.seconds:.0f} s{times}"
     )
 
 

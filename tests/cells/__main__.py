@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,15 +79,14 @@ def _run(cells: Sequence[Cell], plan: argparse.Namespace) -> list[Result]:
     quicken()
     folder, results, began = Path(tempfile.mkdtemp(prefix="cdc-cells-")), list[Result](), time.monotonic()
     try:
-        with open_world(folder) as (world, make):
-            runner = Runner(world, make, print)
+        # closed on the way out of one that is interrupted, too: who follows may be a process
+        with open_world(folder) as (world, make), closing(Runner(world, make, print)) as runner:
             for start in range(0, len(cells), plan.together):
                 if plan.minutes and time.monotonic() - began > 60 * plan.minutes:
                     break
                 own = _run_together(runner, cells[start : start + plan.together])
                 results += own
                 _tell(own, plan.json)
-            runner.close()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return results

@@ -4,7 +4,7 @@ import random
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,9 +14,10 @@ from psycopg import sql
 
 from cdc.connect.capture import connector
 from cdc.core.table import TableName
-from cdc.local.running import processes
 from cdc.log.clients.topics import Admin
 from cdc.log.names import change_topic, latest_topic, positions_topic, transaction_topic
+from cdc.torture.faults.files import flip_bits
+from cdc.torture.faults.processes import find_family, kill_all, stopped
 from tests.cells.cell import Cell
 from tests.cells.world import PARTS_OF, World
 from tests.support.cdc_inprocess import catch_up
@@ -29,33 +30,22 @@ Fault = Callable[[World, Cell], Any]
 @contextmanager
 def kill_part(world: World, cell: Cell) -> Iterator[None]:
     """SIGKILL to a server and what it has started; it is started again at the end."""
-    process = processes.find(world.home, PARTS_OF[cell.component])
-    assert process is not None
-    family = [process, *process.children(recursive=True)]
-    for each in family:
-        with suppress(psutil.NoSuchProcess):
-            each.kill()
-    psutil.wait_procs(family, timeout=10)
+    kill_all(_family(world, cell))
     try:
         yield
     finally:
         world.servers.start(PARTS_OF[cell.component])
 
 
-@contextmanager
-def stop_part(world: World, cell: Cell) -> Iterator[None]:
+def stop_part(world: World, cell: Cell) -> AbstractContextManager[None]:
     """SIGSTOP to a server and its children, SIGCONT at the end."""
-    process = processes.find(world.home, PARTS_OF[cell.component])
-    assert process is not None
-    family = [process, *process.children(recursive=True)]
-    for each in family:
-        each.suspend()
-    try:
-        yield
-    finally:
-        for each in family:
-            with suppress(psutil.NoSuchProcess):
-                each.resume()
+    return stopped(_family(world, cell))
+
+
+def _family(world: World, cell: Cell) -> list[psutil.Process]:
+    family = find_family(world.home, PARTS_OF[cell.component])
+    assert family, cell.component
+    return family
 
 
 @contextmanager
@@ -128,14 +118,11 @@ def _index_folders(world: World) -> list[Path]:
 
 @contextmanager
 def flip_index(world: World, cell: Cell) -> Iterator[None]:
-    """Bytes in the middle of every file of an index of keys are other ones."""
+    """Bits of every file of an index of keys are other ones."""
     del cell
     for folder in _index_folders(world):
         for file in folder.glob("run-*"):
-            content = bytearray(file.read_bytes())
-            for at in random.Random(3).sample(range(len(content)), min(20, len(content))):
-                content[at] ^= 0x55
-            file.write_bytes(content)
+            flip_bits(file, random.Random(3))
     yield
 
 

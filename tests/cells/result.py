@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from statistics import quantiles
 from typing import Any, Final, Literal
 
+from cdc.torture.outcome import summarize
 from tests.cells.cell import KINDS, Cell
 
 Verdict = Literal["equal", "told, then equal", "not reached", "unproved", "differs", "stuck"]
@@ -34,12 +34,6 @@ class Result:
         return f"{self.cell.id}: {self.verdict}, {self.recovery:.1f} s of {self.seconds:.1f}{more}"
 
 
-def percentile(values: Sequence[float], percent: int) -> float:
-    if len(values) < 2:
-        return values[0] if values else 0.0
-    return quantiles(values, n=100, method="inclusive")[percent - 1]
-
-
 def to_table(results: Sequence[Result]) -> str:
     """The cells by kind, with their verdicts and recovery times."""
     lines = ["| kind | cells | equal | told, then equal | other | p50 s | p95 s |", "|---|---|---|---|---|---|---|"]
@@ -50,7 +44,8 @@ def to_table(results: Sequence[Result]) -> str:
         count = Counter(each.verdict for each in own)
         times = [each.recovery for each in own if each.verdict in GOOD]
         other = len(own) - count["equal"] - count["told, then equal"]
-        p50, p95 = percentile(times, 50), percentile(times, 95)
-        numbers = f"{len(own)} | {count['equal']} | {count['told, then equal']} | {other} | {p50:.1f} | {p95:.1f}"
+        found = summarize(times)
+        seconds = f"{found['p50'] or 0:.1f} | {found['p95'] or 0:.1f}"
+        numbers = f"{len(own)} | {count['equal']} | {count['told, then equal']} | {other} | {seconds}"
         lines.append(f"| {kind} | {numbers} |")
     return "\n".join(lines)

@@ -1,5 +1,6 @@
 """Goes through cells on one pipeline, which is made anew when a cell has harmed it."""
 
+import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -9,6 +10,7 @@ from typing import Final
 
 from cdc.core import fail_points
 from cdc.core.errors import CdcError
+from cdc.torture.faults.processes import stopped
 from tests.cells.cell import BY_PROCESS, POINT_KINDS, VERB_PHASES, Cell
 from tests.cells.faults import FAULTS, HOLD_SECONDS
 from tests.cells.followers import Process, Thread
@@ -107,7 +109,7 @@ class Runner:
         with self._writer.writing():
             problem = self._disturb(cell)
             ended = time.monotonic()
-            told, _ = self._recover(cell)
+            told = self._recover(cell)
             recovery = time.monotonic() - ended
         if problem:
             return Result(cell, "not reached", recovery, found=problem)
@@ -147,16 +149,11 @@ class Runner:
         assert isinstance(follow, Process)
         family = [follow.process, *follow.process.children(recursive=True)]
         ACTIONS[cell.phase](self._world)
-        for each in family:
-            each.suspend()
-        time.sleep(3 * HOLD_SECONDS)
-        for each in family:
-            if each.is_running():
-                each.resume()
+        with stopped(family):
+            time.sleep(3 * HOLD_SECONDS)
 
     def _disturb_at_point(self, cell: Cell) -> str:
-        action = f"stall={STALL_SECONDS}" if cell.kind == "stall" else cell.kind
-        armed = f"{cell.component}:{action}"
+        armed = _arming(cell)
         if cell.phase == "catch_up":
             self._end_follow()
             ACTIONS[cell.phase](self._world)
@@ -183,7 +180,7 @@ class Runner:
 
     # until it is well again
 
-    def _recover(self, cell: Cell) -> tuple[str, bool]:
+    def _recover(self, cell: Cell) -> str:
         """Start what has ended, do what is told, until every follower has what is committed; returns what was told."""
         told = list[str]()
         if self._follow is not None and cell.kind not in BY_PROCESS and not self._follow.is_running:
@@ -198,7 +195,7 @@ class Runner:
                 told.append(line)
                 self._do_as_told(line)
             else:
-                return " | ".join(told), bool(told)
+                return " | ".join(told)
         raise AssertionError(f"after {MOST_REMEDIES} remedies: {told}")
 
     def _await_or_end(self, follow: Thread | Process) -> None:
@@ -214,12 +211,6 @@ class Runner:
         elif "cdc bootstrap" in line and "by itself" not in line:
             self._end_follow()
             bootstrap(self._world.pipeline, self._world.spark)
-        else:
-            self._follow_again()
-
-    def _follow_again(self) -> None:
-        if self._follow is not None and not self._follow.is_running:
-            self._end_follow()
 
     def _prove(self, cell: Cell, recovery: float, told: str) -> Result:
         verdict: Verdict = "told, then equal" if told else "equal"
@@ -251,7 +242,7 @@ class Runner:
             ended = time.monotonic()
             line = self._finish_verb(cell)
             self._is_whole = True
-            further, _ = self._recover(cell)
+            further = self._recover(cell)
             recovery = time.monotonic() - ended
         if problem:
             return Result(cell, "not reached", recovery, found=problem)
@@ -260,10 +251,12 @@ class Runner:
     def _disturb_verb(self, cell: Cell) -> tuple[str, str]:
         """Returns what was told, and why the fault was not reached, if it was not."""
         if cell.kind == "kill":
-            process = Process(self._world, (cell.phase, *self._words(cell)), f"{cell.component}:kill")
-            until(lambda: not process.is_running, "it ends", 180.0, every=0.1)
-            is_killed = process.process.returncode == -9
-            process.kill()
+            process = Process(self._world, (cell.phase, *self._words(cell)), _arming(cell))
+            try:
+                until(lambda: not process.is_running, "it ends", 180.0, every=0.1)
+            finally:
+                is_killed = process.process.poll() == -signal.SIGKILL
+                process.kill()
             return "", "" if is_killed else f"it ended with {process.process.returncode}: {process.said[-300:]}"
         if cell.kind in POINT_KINDS:
             return self._arm_verb(cell)
@@ -280,7 +273,7 @@ class Runner:
         return ("--yes",) if cell.phase == "recapture" else ()
 
     def _arm_verb(self, cell: Cell) -> tuple[str, str]:
-        fail_points.arm(f"{cell.component}:{f'stall={STALL_SECONDS}' if cell.kind == 'stall' else cell.kind}")
+        fail_points.arm(_arming(cell))
         failure = list[str]()
         self._try_verb(cell, failure)
         missed = cell.component in fail_points.list_armed()
@@ -314,3 +307,8 @@ class Runner:
             else:
                 return " | ".join(told)
         raise AssertionError(f"after {MOST_REMEDIES} tries: {told}")
+
+
+def _arming(cell: Cell) -> str:
+    """The cell's fail point with its action, as CDC_FAIL_POINTS has it."""
+    return f"{cell.component}:{f'stall={STALL_SECONDS}' if cell.kind == 'stall' else cell.kind}"

@@ -50,7 +50,7 @@ def damage_index(ground: Ground, fault: PlannedFault) -> Iterator[None]:
     if files:
         # a file may go before it is opened
         with suppress(FileNotFoundError):
-            _flip_bits(random.choice(files), random)
+            flip_bits(random.choice(files), random)
     yield
 
 
@@ -60,7 +60,8 @@ def full_disk(ground: Ground, _: PlannedFault) -> AbstractContextManager[None]:
     return fill(ground.site.disk)
 
 
-def _flip_bits(file: Path, random: Random) -> None:
+def flip_bits(file: Path, random: Random) -> None:
+    """Flip bits of a file that chance chooses."""
     # in place, so that a process with a mapping sees it
     with file.open("r+b") as opened:
         content = bytearray(opened.read())

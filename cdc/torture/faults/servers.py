@@ -5,15 +5,14 @@ from contextlib import contextmanager
 from typing import Final
 
 import httpx
-from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.capture.connector import halt
-from cdc.core.errors import UnreachableError
 from cdc.core.waiting import wait_until
 from cdc.https import tls_context
+from cdc.log.clients.topics import Admin
 from cdc.log.names import change_topic
 from cdc.sinks.opensearch.layout import index_name
 from cdc.torture.faults.ground import Ground
@@ -40,27 +39,21 @@ def _ask_index(ground: Ground, fault: PlannedFault, what: str) -> None:
 
 @contextmanager
 def add_partitions(ground: Ground, fault: PlannedFault) -> Iterator[None]:
-    admin, topic = _admin(ground), _topic(ground, fault)
-    present = len(admin.list_topics(topic, timeout=REQUEST_SECONDS).topics[topic].partitions)
-    for added in admin.create_partitions([NewPartitions(topic, present + 1)]).values():
+    log, topic = ground.site.settings.log, _topic(ground, fault)
+    with Admin(log) as admin:
+        present = admin.topics([topic])[topic].partitions
+    # by a name: a client that is collected answers nothing more
+    client = AdminClient({"bootstrap.servers": log.bootstrap})
+    for added in client.create_partitions([NewPartitions(topic, present + 1)]).values():
         added.result(REQUEST_SECONDS)
     yield
 
 
 @contextmanager
 def delete_topic(ground: Ground, fault: PlannedFault) -> Iterator[None]:
-    # by a name: a client that is collected answers nothing more
-    admin = _admin(ground)
-    for deleted in admin.delete_topics([_topic(ground, fault)]).values():
-        try:
-            deleted.result(REQUEST_SECONDS)
-        except KafkaException as failure:
-            raise UnreachableError(f"the topic was not deleted: {failure}", "run it again") from failure
+    with Admin(ground.site.settings.log) as admin:
+        admin.delete([_topic(ground, fault)])
     yield
-
-
-def _admin(ground: Ground) -> AdminClient:
-    return AdminClient({"bootstrap.servers": ground.site.endpoints.kafka_bootstrap})
 
 
 def _topic(ground: Ground, fault: PlannedFault) -> str:

@@ -121,14 +121,16 @@ class Killer:
             self.follower.kill()
             return
         config = self.parts.folder / PARTS
-        [pid] = [each["pid"] for each in self._list(config) if each["part"] == part]
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process = psutil.Process(pid)
+        # none where it could not be started the last time
+        if (pid := self._find(config, part)) is not None:
             self.meter.leave(pid)
-            process.kill()
-            psutil.wait_procs([process], timeout=20)
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process = psutil.Process(pid)
+                process.kill()
+                psutil.wait_procs([process], timeout=20)
         self._start(config)
-        [pid] = [each["pid"] for each in self._list(config) if each["part"] == part]
+        if (pid := self._find(config, part)) is None:
+            raise Failed(f"{part} has ended again")
         self.meter.watch(pid, part)
 
     def _start(self, config: Path) -> None:
@@ -143,8 +145,8 @@ class Killer:
             else:
                 return
 
-    def _list(self, config: Path) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = run(
-            self.meter, cdc_command(config, "parts", "--json"), self.parts.folder / "up"
-        ).json()
-        return found
+    def _find(self, config: Path, part: str) -> int | None:
+        """The process of a part; None if it does not run."""
+        listed = run(self.meter, cdc_command(config, "parts", "--json"), self.parts.folder / "up").json()
+        [pid] = [each["pid"] for each in listed if each["part"] == part]
+        return None if pid is None else int(pid)

@@ -70,7 +70,8 @@ def describe_recovery(kill: Kill, samples: Sequence[Sample], began: float) -> di
     before. None where that did not come before the run's end."""
     at = kill.at - began
     before = [sample for sample in samples if at - 30 <= sample["at"] < at]
-    after = [sample for sample in samples if sample["at"] > (kill.back or kill.at) - began]
+    # a part that was not started again: who hears nothing of it may seem as close as before
+    after = [sample for sample in samples if kill.back and sample["at"] > kill.back - began]
     lake = _first(after, lambda sample: _is_close(sample.get("lake_lag"), [each.get("lake_lag") for each in before]))
     names = {name for sample in samples for name in sample.get("lags", {})}
 

@@ -1,13 +1,20 @@
 """What samples of an hour come to."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from tests.bench.hour.faults import Kill
+from tests.bench.goal import Failed
+from tests.bench.hour import faults
+from tests.bench.hour.faults import Follower, Kill, Killer
 from tests.bench.hour.samples import Sample
 from tests.bench.hour.shop import Load
 from tests.bench.hour.verdict import judge
+from tests.bench.meter.meter import Meter
+from tests.bench.world.jobs import Finished
+from tests.bench.world.parts import Parts
+from tests.bench.world.pipeline import Pipeline
 
 LOAD = Load(rate=100.0, seconds=300.0, rows=20_000, first_rows=5_000)
 KILLED = Kill("kafka", at=1100.0, back=1110.0)
@@ -43,6 +50,26 @@ def test_files_that_only_grow_and_a_follower_that_stays_behind_are_missed_limits
     last = Kill("connect", at=1297.0)
     found = judge(made(files_grow=5.0), [KILLED, last], LOAD, began=1000.0)
     assert found["limits"] == {"python_below_500_mib": True, "files_flat": False, "all_recovered": False}
+
+
+def test_part_that_was_not_started_again_has_not_recovered() -> None:
+    lost = Kill("postgres", at=1200.0, said="cdc up ended with 4")
+    found = judge(made(), [KILLED, lost], LOAD, began=1000.0)
+    assert found["recoveries"][1]["recovered"] is None
+    assert not found["limits"]["all_recovered"]
+
+
+def test_turn_of_a_part_that_does_not_run_ends_no_other_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where `cdc up` has failed the last time: it is started, and its turn fails where that is in vain."""
+    listed = Finished(json.dumps([{"part": "kafka", "pid": None}]), 0.0)
+    monkeypatch.setattr(faults, "run", lambda *_: listed)
+    meter, said = Meter(), list[str]()
+    parts = Parts(tmp_path, "127.0.0.1", 9, "nobody", "", "", "", "")
+    killer = Killer(parts, meter, Follower(Pipeline(meter, parts, "hour", "hour", ()), 9), 1.0, said.append)
+    with pytest.raises(Failed, match="kafka"):
+        killer._kill("kafka")
 
 
 def test_inserts_bring_the_rows_that_are_asked_for() -> None:

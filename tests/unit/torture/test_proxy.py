@@ -76,3 +76,21 @@ def test_slow_way_takes_its_time_in_both_directions(proxy: Proxy) -> None:
         began = time.monotonic()
         assert ask(client) == b"word"
         assert time.monotonic() - began >= 0.2
+
+
+def test_connection_that_was_being_made_when_all_were_cut_is_none(
+    echo: int, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = socket.create_connection
+
+    def cut_meanwhile(address: tuple[str, int]) -> socket.socket:
+        made = make(address)
+        assert address[1] == echo
+        proxy.point_at(None)
+        return made
+
+    monkeypatch.setattr(socket, "create_connection", cut_meanwhile)
+    with socket.socket() as client:
+        client.settimeout(10)
+        client.connect(("127.0.0.1", proxy.port))
+        assert client.recv(100) == b""
