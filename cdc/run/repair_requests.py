@@ -85,15 +85,19 @@ class RepairRequests:
     def submit(self, request: RepairRequest, kind: str) -> str:
         """Hand a request over; returns its id. The file is its owner's alone: it has rows, as the lake has them."""
         id = uuid.uuid4().hex
+        fresh = self.folder / f"{id}.new"
         try:
             make_private_folder(self.folder)
-            with pa.OSFile(str(fresh := self.folder / f"{id}.new"), "wb") as file:
+            with pa.OSFile(str(fresh), "wb") as file:
                 held = request.to_file()
                 with pa.ipc.new_file(file, held.schema) as writer:
                     writer.write_table(held)
             fresh.chmod(0o600)
             fresh.replace(self.folder / f"{id}{kind}")
         except OSError as error:
+            # half of it has rows, too
+            with suppress(OSError):
+                fresh.unlink(missing_ok=True)
             told = f"the request cannot be written to {self.folder}: {error.strerror}"
             raise PreconditionError(told, "free space, or correct its rights") from None
         return id
@@ -113,14 +117,17 @@ class RepairRequests:
         return found
 
     def answer(self, id: str, answer: RepairAnswer) -> None:
-        """Tell that a request is done, and end it."""
+        """Tell that a request is done, and end it. Of one that was taken back, nobody takes the answer."""
+        waiting = [path for kind in (TABLE, VIEW) if (path := self.folder / f"{id}{kind}").exists()]
+        if not waiting:
+            return
         # a full disk: it is done once more
         with suppress(OSError):
             fresh = self.folder / f"{id}.{os.getpid()}.new"
             fresh.write_text(json.dumps([answer.offset, answer.left, answer.reason]))
             fresh.replace(self.folder / f"{id}{ANSWER}")
-            for kind in (TABLE, VIEW):
-                (self.folder / f"{id}{kind}").unlink(missing_ok=True)
+            for path in waiting:
+                path.unlink(missing_ok=True)
 
     def take_answer(self, id: str) -> RepairAnswer | None:
         """The answer to a request, once; None while there is none."""

@@ -71,7 +71,7 @@ class Streams:
     def put_right(self, requests: Collection[RepairRequest], kind: str) -> list[RepairAnswer]:
         """Hand requests to the streams, and wait for their answers; they are taken back if there are none."""
         asked, answers = self.pipeline.repair_requests, dict[str, RepairAnswer]()
-        ids = [asked.submit(request, kind) for request in requests]
+        ids = list[str]()
 
         def are_answered() -> bool:
             found = {id: asked.take_answer(id) for id in ids if id not in answers}
@@ -79,6 +79,9 @@ class Streams:
             return len(answers) == len(ids)
 
         try:
+            # one by one: what was handed over before one that fails is taken back, too
+            for request in requests:
+                ids.append(asked.submit(request, kind))
             self.wait(are_answered, "the repair was not taken up")
         finally:
             asked.withdraw(ids)

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from cdc.columns.arrays import Mask
 from cdc.columns.feed import FeedRows
 from cdc.columns.netting.batch import WrittenRows
 from cdc.columns.rows.join_fingerprints import are_among
@@ -77,11 +76,7 @@ def name_again(writer: TableWriter, keys: pa.Table, app_id: str) -> None:
 
 
 def _without(rows: pa.Table, table: Table, keys: KeyBits) -> pa.Table:
-    return rows.filter(pa.array(~_are_among(row_bits(rows, table), keys)))
-
-
-def _are_among(keys: KeyBits, others: KeyBits) -> Mask:
-    return are_among(keys, others) if len(keys) else np.zeros(0, np.bool_)
+    return rows.filter(pa.array(~are_among(row_bits(rows, table), keys)))
 
 
 def _commit(writer: TableWriter, put: FeedRows, app_id: str) -> None:
