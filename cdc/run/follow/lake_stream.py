@@ -14,7 +14,7 @@ from cdc.columns.feed import FeedRows
 from cdc.columns.netting.changes import Op
 from cdc.columns.netting.ends import Ends, concat_ends
 from cdc.columns.netting.runs import cut_runs, drop_applied
-from cdc.core.errors import PreconditionError, TopicLostError
+from cdc.core.errors import HistoryLostError, PreconditionError, TopicLostError
 from cdc.core.fail_points import reach
 from cdc.core.lines import WarningLine
 from cdc.core.position import BEFORE_LOG, Offsets, Position, without_topic
@@ -201,7 +201,8 @@ class LakeStream:
             put = FeedRows(request.rows, request.gone)
             try:
                 left = self._follower.patch(request.name, request.table_id, put, request.since, anew=request.anew)
-            except PreconditionError as refusal:
+            except (PreconditionError, HistoryLostError) as refusal:
+                # of this table alone: all others are followed on
                 self._hooks.repairs.note_done(id, 0, str(refusal))
             else:
                 self._hooks.repairs.note_done(id, left)

@@ -147,6 +147,23 @@ def test_another_table_is_not_written(lake: PlacedLake) -> None:
     assert present(lake, 110) == [(110, "x")]
 
 
+def test_a_table_that_has_lost_files_ends_its_repair_and_not_the_stream(lake: PlacedLake) -> None:
+    stream = Stream(lake)
+    stream.follow(150)
+    writer = open_writer(lake, OLD, "another")
+    snapshot = writer.snapshot
+    right = RepairRequest(
+        OLD.name, rows_of((110, "x")), keys_of(999), snapshot.table_id, snapshot.version, Lsn(139), anew=True
+    )
+    id = stream.requests.submit(right, TABLE)
+    writer.storage.delete([file.path for file in snapshot.files.values()])
+    stream.follow(160)
+    answer = stream.requests.take_answer(id)
+    assert answer is not None
+    assert "gone" in answer.reason
+    assert not stream.requests.is_pending()
+
+
 def test_an_index_that_lacks_a_row_makes_no_second_one(lake: PlacedLake) -> None:
     """Its files are verified when they are read; in memory, it might still be wrong."""
     writer = open_writer(lake, OLD)
