@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from cdc.config.settings import VIEWS
 from cdc.core.errors import CdcError, PreconditionError
 from cdc.core.position import Position
 from cdc.core.table import TableName
@@ -190,6 +191,12 @@ def name_beside(view: TableName) -> TableName:
     """The name of a view while it is built beside; no table has it."""
     # Postgres keeps names of schemas that begin so for itself
     return TableName("pg_rebuilt", str(view))
+
+
+def clear_cut_off_view(pipeline: Pipeline) -> None:
+    """Take away what a rebuild of some view has left that was cut off: the next one's note replaces what is noted."""
+    if running := Rebuilds.of(pipeline).read(VIEWS).running:
+        clear_view(pipeline, TableName.parse(running.what))
 
 
 def clear_view(pipeline: Pipeline, view: TableName) -> None:

@@ -84,7 +84,7 @@ class IndexRebuild:
             return self._swap(rows, cut, BESIDE, at)
 
     def back_out(self) -> RebuildResult:
-        if self.work.is_midway or self.generations.list_tables(BESIDE):
+        if self.work.is_midway() or self.generations.list_tables(BESIDE):
             self.generations.drop(BESIDE)
             return self.work.give_up()
         if not self.generations.list_tables(KEPT):

@@ -78,7 +78,7 @@ class TableRebuild:
 
     def back_out(self) -> RebuildResult:
         noted = self.work.note
-        if self.work.is_midway:
+        if self.work.is_midway():
             # its files are no table's, and are deleted as those of any copy that was cut off
             return self.work.give_up()
         kept = {name: noted.kept[str(name)] for name in self.tables if str(name) in noted.kept}

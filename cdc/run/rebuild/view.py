@@ -24,7 +24,7 @@ from cdc.core.table import TableName
 from cdc.run.kept_views import find_view
 from cdc.run.rebuild.handover import take_over
 from cdc.run.rebuild.work import DIFFERS, RebuildPlan, RebuildResult, Work, describe_differences, open_version
-from cdc.run.rebuilds import Replaced, choose_end, clear_view, name_beside
+from cdc.run.rebuilds import Replaced, choose_end, clear_cut_off_view, clear_view, name_beside
 from cdc.run.spark.errors import check_spark
 from cdc.run.verify.view_comparison import ViewComparison
 from cdc.run.view_definitions import define_views
@@ -85,6 +85,7 @@ class ViewRebuild:
     def run(self) -> RebuildResult:
         self._require_cut()
         if not self.work.can_go_on():
+            clear_cut_off_view(self.work.pipeline)
             self._clear()
         self.work.begin("computes all rows beside")
         with self._open_keeper() as keeper:
@@ -93,7 +94,7 @@ class ViewRebuild:
 
     def back_out(self) -> RebuildResult:
         kept = self.work.note.kept.get(str(self.name))
-        if self.work.is_midway:
+        if self.work.is_midway():
             self._clear()
             return self.work.give_up()
         if kept is None:

@@ -132,11 +132,21 @@ class Work:
             self._next_note = Deadline(NOTE_SECONDS)
             self.rebuilds.write(self.stream, replace(self.note, running=replace(running, rows=self._rows)))
 
-    @property
     def is_midway(self) -> bool:
-        """Was a rebuild of this cut off before it has replaced anything?"""
+        """Was a rebuild of this cut off before it has replaced anything?
+
+        Raises PreconditionError for one of something else on the same stream, whose note would be lost.
+        """
         running = self.note.running
-        return running is not None and not running.is_back and running.step not in {SWAPS, JOINS}
+        if running is None or running.is_back or running.step in {SWAPS, JOINS}:
+            return False
+        # of one follower it is all the same which tables were asked for
+        if running.what.split()[0] != self.what.split()[0]:
+            raise PreconditionError(
+                f"the rebuild of {running.what} was cut off",
+                f"`cdc rebuild {running.what}` goes on; with --back-out, it is given up",
+            )
+        return True
 
     def can_go_on(self) -> bool:
         """Is what was built by a rebuild that was cut off a part of this one?"""
