@@ -16,14 +16,17 @@ from cdc.run.verify.rolling.comparison import NameDifferences, concat_names
 from cdc.run.verify.rolling.print_files import PrintFiles
 
 MOST_TEXTS: Final = 10_000
-"""Rows of one side of which a second look keeps the texts, to name what differs."""
+"""Rows of which a later look keeps the texts, the same of both sides: to tell what differs, and to name it."""
 Texts = dict[bytes, tuple[bytes, bytes | None]]
 """By the print of a name: the name itself and its document."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrintedSide:
-    """What was read of one side: prints, and of few rows their texts. `nulls`: see `print_rows`."""
+    """What was read of one side: prints, and of few rows their texts. `nulls`: see `print_rows`.
+
+    `only`, of `take`: names in order, so that each side keeps the texts of the same ones.
+    """
 
     files: PrintFiles
     nulls: re.Pattern[bytes]
@@ -32,12 +35,9 @@ class PrintedSide:
     def take(self, rows: StoredRows, only: Names | None) -> None:
         prints = print_rows(rows, self.nulls)
         if only is not None:
-            places = select_among(prints, only).nonzero()[0]
-            prints = prints[places]
-            for place, row in zip(places.tolist(), prints, strict=True):
-                name = row[:2].tobytes()
-                if len(self.texts) < MOST_TEXTS or name in self.texts:
-                    self.texts[name] = rows.names[place], rows.documents[place]
+            for place in select_among(prints, only[:MOST_TEXTS]).nonzero()[0].tolist():
+                self.texts[prints[place, :2].tobytes()] = rows.names[place], rows.documents[place]
+            prints = prints[select_among(prints, only)]
         self.files.is_log |= rows.is_log
         self.files.add(prints)
 
@@ -46,7 +46,7 @@ class PrintedSide:
 class Look:
     """What one look has found of a follower, with the texts of both sides; or the `error` that it met there.
 
-    `columns`: what its documents hold.
+    `columns`: what its documents hold. `unsure`: names whose documents differ, and whose texts were not kept.
     """
 
     found: NameDifferences = field(default_factory=NameDifferences)
@@ -54,10 +54,17 @@ class Look:
     follower: Texts = field(default_factory=dict)
     columns: Sequence[str] = ()
     error: CdcError | None = None
+    unsure: Names = field(default_factory=lambda: concat_names([]))
+
+    def among(self, names: Names) -> "Look":
+        """What was found of these names."""
+        kinds = {kind: each[select_among(each, names)] for kind, each in self.found.kinds.items()}
+        moved, unsure = (each[select_among(each, names)] for each in (self.found.moved, self.unsure))
+        return replace(self, found=replace(self.found, kinds=kinds, moved=moved), unsure=unsure)
 
     def check_texts(self) -> "Look":
         """The same without rows whose documents differ and whose columns do not: one of them is older than a change
-        of the table. Rows whose texts were not kept are left, as those that have moved."""
+        of the table. Of rows whose texts were not kept, nobody can tell yet."""
         names = self.found.kinds.get(DIFFERING)
         if names is None:
             return self
@@ -66,8 +73,7 @@ class Look:
         kinds = {kind: each for kind, each in self.found.kinds.items() if kind != DIFFERING}
         if any(differ):
             kinds[DIFFERING] = names[known][np.array(differ)]
-        moved = concat_names([self.found.moved, names[~known]])
-        return replace(self, found=replace(self.found, kinds=kinds, moved=moved))
+        return replace(self, found=replace(self.found, kinds=kinds), unsure=names[~known])
 
     def describe(self, most: int) -> tuple[KeyDifference, ...]:
         """At most so many names that differ, as keys, with the columns that do: where texts were kept."""

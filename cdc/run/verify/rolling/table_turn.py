@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from cdc.columns.rows.compare import DIFFERING, EXTRA, MISSING, TWICE, Comparison, KeyDifference
-from cdc.columns.rows.row_prints import Names, select_among
+from cdc.columns.rows.row_prints import Names
 from cdc.core.errors import CdcError, PreconditionError
 from cdc.core.position import Lsn
 from cdc.run.verify.report import Verdict
@@ -22,7 +22,7 @@ MOST_LOOKS: Final = 5
 
 @dataclass(slots=True)
 class _Follower:
-    """What is known of one follower: `left` are names without a verdict, of which `suspects` differed once."""
+    """What is known of one follower: `left` are names without a verdict, of which `suspects` may differ."""
 
     first: NameDifferences
     left: Names
@@ -38,22 +38,25 @@ class _Follower:
         return cls(look.found, left, len(different), error=look.error)
 
     def take(self, look: Look, most: int) -> None:
-        """Take a later look: what differs in it is a fault, and what has moved again is left."""
+        """Take a later look at what is left: what differs is a fault; what moved again, or cannot be told, is left."""
         self.error = self.error or look.error
         if self.error:
             self.left, self.suspects = self.left[:0], 0
             return
-        for kind, names in look.found.kinds.items():
+        # others are left of other followers: here they have a verdict
+        own = look.among(self.left)
+        for kind, names in own.found.kinds.items():
             self.faults.setdefault(kind, []).append(names)
-        self.keys += look.describe(most - len(self.keys))
-        moved = look.found.moved
-        self.left, self.suspects = (moved[select_among(moved, self.left)] if len(moved) else moved), 0
+        self.keys += own.describe(most - len(self.keys))
+        self.left, self.suspects = concat_names([own.found.moved, own.unsure]), len(own.unsure)
 
     def verdict(self) -> Verdict:
         if self.error:
             return Verdict(None, stopped=PreconditionError(self.error.what, self.error.remedy))
         counts = {kind: len(np.unique(concat_names(names), axis=0)) for kind, names in self.faults.items()}
         kinds = {kind: counts.get(kind, 0) for kind in (MISSING, EXTRA, DIFFERING, TWICE)}
+        if self.suspects and not any(counts.values()):
+            return Verdict(None, moved=len(self.left))
         rows = self.first.source_rows, self.first.follower_rows
         return Verdict(Comparison(*rows, **kinds, keys=tuple(self.keys)), moved=len(self.left))
 
