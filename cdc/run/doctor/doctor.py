@@ -17,7 +17,7 @@ _LOGIN = "source.login"
 OF_SLOT_SERVER = frozenset(
     {
         *(f"postgres.{name}" for name in ("free_slots", "free_senders", "slot_room", "idle_slots", "sender_timeout")),
-        *(f"slot.{name}" for name in ("ours", "room", "abandoned")),
+        *(f"slot.{name}" for name in ("ours", "room", "abandoned", "policy", "reader_is_ours")),
     }
 )
 """Checks of the server where the slot lives."""

@@ -102,11 +102,16 @@ class AskedParts:
         return self.standby.slots if self.standby else self.source.slots
 
     @property
+    def readers(self) -> Sequence[Row]:
+        """The walsenders of the server where our slot lives."""
+        return self.standby.readers if self.standby else self.source.readers
+
+    @property
     def decoder(self) -> ServerFacts:
         """The server where the slot lives, as far as its settings go."""
         server = self.source.server
         found = self.standby
-        return replace(server, settings=found.settings, senders=found.senders) if found else server
+        return replace(server, settings=found.settings, senders=len(found.readers)) if found else server
 
     @property
     def tables(self) -> TableFacts:

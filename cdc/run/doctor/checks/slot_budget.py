@@ -33,7 +33,7 @@ def find_over_budget(parts: AskedParts) -> Iterator[Fault]:
 def find_boundless_drop(parts: AskedParts) -> Iterator[Fault]:
     """Where `source.slot_budget.on_exceeded` is `drop`, there is a limit."""
     budget = parts.settings.source.slot_budget
-    is_unbounded = parts.source.server.number("max_slot_wal_keep_size") in (None, -1)
+    is_unbounded = parts.decoder.number("max_slot_wal_keep_size") in (None, -1)
     if budget.on_exceeded is BudgetPolicy.DROP and budget.max_wal_bytes is None and is_unbounded:
         fix = ServerSetting("max_slot_wal_keep_size", "50GB")
         what = "no limit says when the slot is to be dropped"
@@ -76,7 +76,7 @@ def find_other_reader(parts: AskedParts) -> Iterator[Fault]:
     if not found or not found["active"] or not parts.source.registered or connector.is_running:
         return
     pid = found.get("active_pid")
-    reader = next((row for row in parts.source.readers if row["pid"] == pid), {})
+    reader = next((row for row in parts.readers if row["pid"] == pid), {})
     whose = ", ".join(f"{kind} {reader[kind]}" for kind in ("user", "application") if reader.get(kind))
     what = f"slot {found['slot_name']} is read by session {pid} ({whose or 'not shown'}), and {connector}"
     end = f"SELECT pg_terminate_backend({pid})"

@@ -66,7 +66,7 @@ SELECT jsonb_build_object('pid', pid, 'age', extract(epoch FROM now() - xact_sta
          'user', usename, 'database', datname, 'query_age', extract(epoch FROM now() - query_start))
   FROM pg_stat_activity WHERE xact_start IS NOT NULL AND pid <> pg_backend_pid() AND backend_type = 'client backend'
    AND (backend_xid IS NOT NULL OR backend_xmin IS NOT NULL)"""
-_READERS: Final = """
+OF_READERS: Final = """
 SELECT jsonb_build_object('pid', pid, 'user', usename, 'application', application_name, 'xmin_age', age(backend_xmin))
   FROM pg_stat_replication"""
 _PUBLICATION: Final = """
@@ -163,7 +163,7 @@ def read_source(pipeline: Pipeline, access: Access) -> SourceFacts:
             registered,
             schema_error,
             try_replication(access.source) if may_replicate(role) else None,
-            read_rows(connection, _READERS),
+            read_rows(connection, OF_READERS),
             (look := look_at_source(connection, source)).oldest,
             look.now,
         )

@@ -11,22 +11,21 @@ from cdc.connect.source.standby import StandbyState, find_halt, find_stranger
 from cdc.core.errors import CdcError
 from cdc.postgres.values import read_value
 from cdc.run.doctor.facts.access import Access
-from cdc.run.doctor.facts.source import OF_SLOTS, Row, read_rows
+from cdc.run.doctor.facts.source import OF_READERS, OF_SLOTS, Row, read_rows
 
 _SETTINGS: Final = "SELECT jsonb_object_agg(name, setting) FROM pg_settings"
-_SENDERS: Final = "SELECT count(*) FROM pg_stat_replication"
 _MAY_LOG: Final = "SELECT has_function_privilege('pg_log_standby_snapshot()', 'EXECUTE')"
 
 
 @dataclass(frozen=True, slots=True)
 class StandbyFacts:
-    """Its state, settings, slots and walsenders. `stranger`: why it is no standby of the source; `halt`: why it replays
-    nothing. `may_log`: the role may let the primary write what a slot on a standby waits for."""
+    """Its state, settings, slots and who reads them. `stranger`: why it is no standby of the source; `halt`: why it
+    replays nothing. `may_log`: the role may let the primary write what a slot on a standby waits for."""
 
     state: StandbyState
     settings: Mapping[str, str]
     slots: Sequence[Row] = ()
-    senders: int = 0
+    readers: Sequence[Row] = ()
     stranger: CdcError | None = None
     halt: CdcError | None = None
     may_log: bool = True
@@ -41,7 +40,7 @@ def read_standby(access: Access) -> StandbyFacts:
             state,
             read_value(standby, _SETTINGS),
             read_rows(standby, OF_SLOTS),
-            int(read_value(standby, _SENDERS)),
+            read_rows(standby, OF_READERS),
             find_stranger(StandbyState.read(primary), state, source),
             find_halt(primary, standby, source),
             _may_log(primary),

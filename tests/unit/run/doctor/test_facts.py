@@ -21,6 +21,7 @@ from cdc.core.table import Column, Kind, Table
 from cdc.log.clients.cluster import DescribedTopic
 from cdc.log.clients.open_transactions import OpenTransaction
 from cdc.run.doctor.check import registered_checks
+from cdc.run.doctor.doctor import OF_SLOT_SERVER
 from cdc.run.doctor.facts.access import SourceRoute
 from cdc.run.doctor.facts.connect import WantedConnector
 from cdc.run.doctor.facts.standby import StandbyFacts
@@ -269,6 +270,18 @@ def test_a_slot_is_looked_for_where_it_lives(tmp_path: Path) -> None:
     lost = replace(STANDBY, slots=[{**SLOT, "wal_status": "lost", "invalidation_reason": "rows_removed"}])
     found = find(make_parts(settings, **{**elsewhere, "standby": lost}), "slot.kept")
     assert "hot_standby_feedback" in found[0].problem.remedy
+
+
+def test_who_reads_a_slot_is_looked_for_where_it_lives(tmp_path: Path) -> None:
+    """A session of the primary with the same number is somebody else's, and no statement for the primary ends it."""
+    reader = {"pid": 7, "user": "reader", "application": "psql", "xmin_age": None}
+    standby = replace(STANDBY, slots=[{**SLOT, "active_pid": 7}], readers=[reader])
+    stranger = replace(SOURCE, slots=[], readers=[{**reader, "user": "stranger"}])
+    rests = replace(CONNECT, state=ConnectorState("cdc-p", "STOPPED"))
+    parts = make_parts(make_settings(tmp_path), source=stranger, standby=standby, connect=rests)
+    [found] = find(parts, "slot.reader_is_ours")
+    assert "user reader" in str(found.problem)
+    assert found.check in OF_SLOT_SERVER
 
 
 @pytest.mark.parametrize(
