@@ -199,7 +199,6 @@ def open_readers(pipeline: Pipeline, names: Collection[str]) -> dict[str, Follow
     return {name: reader for name, reader in {pipeline.lake_name: lake_reader, **readers}.items() if name in names}
 
 
-
 def _store_lake(feed: LakeFeed, table: Table) -> Iterator[StoredRows]:
     """The lake's rows at its newest cut."""
     return store(feed.read(table, feed.last_cut()), table, None)
