@@ -32,11 +32,18 @@ def test_first_copy_needs_two_wal_senders(make_pipeline: MakePipeline) -> None:
     checks = [check for check in registered_checks() if check.name == "postgres.free_senders"]
     assert examine(AskedParts(pipeline.opened()), checks).error is None
     with ExitStack() as held:
-        senders = [held.enter_context(connect(source, replication="database")) for _ in range(_free(connection) - 1)]
-        found = examine(AskedParts(pipeline.opened()), checks)
-        assert "a first copy needs 2 → raise max_wal_senders" in str(found.error)
+        senders = list["psycopg.Connection[object]"]()
+
+        def is_refused() -> bool:
+            # one of a test before may end meanwhile
+            while _free(connection) > 1:
+                senders.append(held.enter_context(connect(source, replication="database")))
+            found = examine(AskedParts(pipeline.opened()), checks)
+            return "a first copy needs 2 → raise max_wal_senders" in str(found.error)
+
+        until(is_refused, "the senders that are left are too few, and that is told")
         senders.pop().close()
-        until(lambda: _free(connection) == 2, "a sender has ended")
+        until(lambda: _free(connection) >= 2, "a sender has ended")
         assert examine(AskedParts(pipeline.opened()), checks).error is None
 
 
