@@ -155,7 +155,8 @@ def drop_slot(world: World, cell: Cell) -> Iterator[None]:
         name = world.pipeline.settings.connect.connector
         connector.halt(client, name)
         drop = "SELECT pg_drop_replication_slot(%s)"
-        world.pipeline.connection.execute(drop, (world.pipeline.settings.source.slot,))
+        with world.session() as session:
+            session.execute(drop, (world.pipeline.settings.source.slot,))
         with suppress(Exception):
             connector.resume(client, name)
     yield
@@ -167,12 +168,14 @@ def narrow_publication(world: World, cell: Cell) -> Iterator[None]:
     del cell
     name = sql.Identifier(world.pipeline.settings.source.publication)
     set_to = "ALTER PUBLICATION {} SET (publish = {})"
-    world.pipeline.connection.execute(sql.SQL(set_to).format(name, sql.Literal("insert")))
+    with world.session() as session:
+        session.execute(sql.SQL(set_to).format(name, sql.Literal("insert")))
     try:
         yield
     finally:
         everything = sql.Literal("insert, update, delete, truncate")
-        world.pipeline.connection.execute(sql.SQL(set_to).format(name, everything))
+        with world.session() as session:
+            session.execute(sql.SQL(set_to).format(name, everything))
 
 
 def topic_of(world: World, component: str) -> str:

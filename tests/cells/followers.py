@@ -10,12 +10,21 @@ import psutil
 
 from cdc.core import fail_points
 from cdc.core.errors import CdcError
+from tests.cells.cell import Cell
 from tests.cells.world import FOLLOWERS, World
 from tests.support.cdc_inprocess import Following
 from tests.support.cdc_subprocess import environment
 from tests.support.waiting import until
 
 START_SECONDS: Final = 120.0
+STALL_SECONDS: Final = 2.0
+UNTRANSLATED: Final = "UNTRANSLATED"
+"""Before what a user would see as a bug."""
+
+
+def arming(cell: Cell) -> str:
+    """The cell's fail point with its action, as CDC_FAIL_POINTS has it."""
+    return f"{cell.component}:{f'stall={STALL_SECONDS}' if cell.kind == 'stall' else cell.kind}"
 
 
 class Thread:
@@ -33,7 +42,9 @@ class Thread:
     @property
     def end(self) -> str:
         failure = self._following.failure
-        return "" if failure is None else (str(failure) if isinstance(failure, CdcError) else repr(failure))
+        if failure is None:
+            return ""
+        return str(failure) if isinstance(failure, CdcError) else f"{UNTRANSLATED} {failure!r}"
 
     @property
     def lines(self) -> list[str]:
@@ -82,7 +93,10 @@ class Process:
         if self.is_running:
             return ""
         errors = [line for line in self.said.splitlines() if "error: " in line]
-        return errors[-1] if errors else f"exit code {self.process.returncode}"
+        if errors:
+            return errors[-1]
+        code = self.process.returncode
+        return f"ended by signal {-code}" if code < 0 else f"{UNTRANSLATED} exit code {code}: {self.said[-300:]}"
 
     def arm(self, text: str) -> None:
         self.process.stdin.write(f"{text}\n")

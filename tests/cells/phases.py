@@ -9,7 +9,7 @@ from tests.cells.world import World
 
 def steady(world: World) -> None:
     number = world.next_number()
-    world.pipeline.run(
+    world.run(
         f"UPDATE orders SET note = 'note {number}' WHERE id % 20 = {number % 20}",
         f"UPDATE customers SET name = 'customer {number}' WHERE id = {number % 10}",
     )
@@ -18,7 +18,7 @@ def steady(world: World) -> None:
 def large(world: World) -> None:
     """One transaction of more changes than the driver reads by itself."""
     first = 1_000_000 + 10_000 * world.next_number()
-    world.pipeline.run(
+    world.run(
         f"BEGIN; DELETE FROM orders WHERE id >= 1000000;"
         f" INSERT INTO orders SELECT g, g % 10, g % 200, 'bulk' FROM generate_series({first}, {first + 2500}) g; COMMIT"
     )
@@ -27,7 +27,7 @@ def large(world: World) -> None:
 def schema(world: World) -> None:
     """A column comes, which widens a table, and another one goes, for which it is copied again."""
     number = world.next_number()
-    world.pipeline.run(
+    world.run(
         f"ALTER TABLE customers ADD COLUMN added{number} text",
         f"UPDATE customers SET added{number} = 'new' WHERE id % 2 = 0",
         f"ALTER TABLE customers DROP COLUMN added{number}",
@@ -38,7 +38,7 @@ def schema(world: World) -> None:
 def joining(world: World) -> None:
     """A table is dropped and made again with other columns: it joins anew."""
     number = world.next_number()
-    world.pipeline.run(
+    world.run(
         "DROP TABLE joined",
         f"CREATE TABLE joined (id int PRIMARY KEY, what{number} text)",
         f"INSERT INTO joined SELECT n, 'joined {number}' FROM generate_series(1, 200) AS n",

@@ -1,7 +1,8 @@
 """The proof after each cell: every row of every follower and view, the histories' chains, and the matches."""
 
 import re
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import cdc
@@ -15,14 +16,18 @@ from tests.support.cdc_inprocess import verify
 LIMIT_SECONDS: Final = 120.0
 """A machine that does other things, too, may take so long to copy a table again."""
 LOOK_SECONDS: Final = 1.0
+Waited = Mapping[str, float]
 RANGE: Final = re.compile(r'\{"range": \{"n": \{"(lt|gt)": (\d+)\}\}\}')
 
 
-def await_all(world: World, is_running: Callable[[], bool] = lambda: True, seconds: float = LIMIT_SECONDS) -> None:
-    """Wait until readers of every follower see what is committed now, as long as it `is_running`. Raises CdcError."""
-    deadline = Deadline(seconds)
-    with cdc.open(world.pipeline.config) as readers:
-        token = cdc.token(world.pipeline.connection)
+def await_all(world: World, is_running: Callable[[], bool] = lambda: True, seconds: float = LIMIT_SECONDS) -> Waited:
+    """Wait until readers of every follower see what is committed now, as long as it `is_running`. Raises CdcError.
+
+    Returns when each was seen to do so, in seconds from the start; one that was slower hides those behind it.
+    """
+    deadline, began, waited = Deadline(seconds), time.monotonic(), dict[str, float]()
+    with cdc.open(world.pipeline.config) as readers, world.session() as session:
+        token = cdc.token(session)
         for follower in FOLLOWERS:
             while True:
                 try:
@@ -31,6 +36,8 @@ def await_all(world: World, is_running: Callable[[], bool] = lambda: True, secon
                 except CdcError:
                     if deadline.is_past or not is_running():
                         raise
+            waited[follower] = round(time.monotonic() - began, 1)
+    return waited
 
 
 def find_difference(world: World) -> str | None:
@@ -45,15 +52,14 @@ def find_difference(world: World) -> str | None:
 
 def find_wrong_matches(world: World) -> str | None:
     """The pairs of saved search and order that are told and should not be, or the other way; None without any."""
-    rows = world.pipeline.connection.execute("SELECT id, query::text FROM saved_searches").fetchall()
     wanted = set[tuple[int, int]]()
-    for key, text in rows:
-        if (found := RANGE.fullmatch(text)) is None:
-            return f"saved search {key} is {text}"
-        sign = "<" if found[1] == "lt" else ">"
-        found_in = f"SELECT id FROM orders WHERE n {sign} {found[2]}"
-        orders = world.pipeline.connection.execute(found_in.encode())
-        wanted |= {(key, order) for (order,) in orders}
+    with world.session() as session:
+        for key, text in session.execute("SELECT id, query::text FROM saved_searches").fetchall():
+            if (found := RANGE.fullmatch(text)) is None:
+                return f"saved search {key} is {text}"
+            sign = "<" if found[1] == "lt" else ">"
+            orders = session.execute(f"SELECT id FROM orders WHERE n {sign} {found[2]}".encode())
+            wanted |= {(key, order) for (order,) in orders}
     told = _read_matches(world)
     if wanted == told:
         return None

@@ -1,14 +1,14 @@
 """What came of a cell, and the table of many."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
 from cdc.torture.outcome import summarize
 from tests.cells.cell import KINDS, Cell
 
-Verdict = Literal["equal", "told, then equal", "not reached", "unproved", "differs", "stuck"]
+Verdict = Literal["equal", "told, then equal", "not reached", "unproved", "untranslated", "differs", "stuck"]
 GOOD: Final[tuple[Verdict, ...]] = ("equal", "told, then equal")
 
 
@@ -17,6 +17,8 @@ class Result:
     """`recovery`: seconds from the end of the fault until readers of every follower saw all that was committed then.
 
     `told`: what the pipeline said, with its remedy, where it did not go on by itself. `found`: what differs.
+    `waited`: of the last wait of the recovery, when each follower was there. Verdict "untranslated": what was told was
+    no line of ours, but an exception.
     """
 
     cell: Cell
@@ -25,13 +27,14 @@ class Result:
     seconds: float = 0.0
     told: str = ""
     found: str = ""
+    waited: Mapping[str, float] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         return {**asdict(self.cell), **{name: value for name, value in asdict(self).items() if name != "cell"}}
 
     def __str__(self) -> str:
         more = f": {self.found or self.told}" if self.found or self.told else ""
-        return f"{self.cell.id}: {self.verdict}, {self.recovery:.1f} s of {self.seconds:.1f}{more}"
+        return f"{self.cell.id}: {self.verdict}, {self.recovery:.1f} s of {self.seconds:.1f} {dict(self.waited)}{more}"
 
 
 def to_table(results: Sequence[Result]) -> str:

@@ -9,8 +9,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
@@ -82,6 +83,21 @@ class World:
     def next_number(self) -> int:
         self.numbers += 1
         return self.numbers
+
+    def session(self) -> "psycopg.Connection[Any]":
+        """A session of its own on the pipeline's database: one that stays open would not outlive the faults."""
+        return self.servers.connect(self.pipeline.settings.source.dbname)
+
+    def run(self, *statements: str) -> None:
+        """Execute statements, each a transaction."""
+        with self.session() as session:
+            for statement in statements:
+                session.execute(statement.encode())
+
+    def start_all(self) -> None:
+        """Start what a fault left ended."""
+        for part in PARTS_OF.values():
+            self.servers.start(part)
 
 
 def configure(pipeline: Pipeline) -> None:
