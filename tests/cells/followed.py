@@ -1,24 +1,21 @@
 """What follows the pipeline of the cells: started as a cell needs it, and after a fault until all is well again."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from typing import Final
 
-from pyspark.sql import SparkSession
-
 from cdc.core.errors import CdcError
+from cdc.core.waiting import Deadline
+from cdc.torture.remedies import find_command
 from tests.cells.cell import BY_PROCESS, VERB_PHASES, Cell
 from tests.cells.followers import Process, Thread
 from tests.cells.proof import Waited, await_all
+from tests.cells.verbs import run_verb
 from tests.cells.world import World
-from tests.support.cdc_inprocess import bootstrap, problems, recapture_all
-from tests.support.parts.pipelines import Pipeline
+from tests.support.cdc_inprocess import problems
 
-MOST_REMEDIES: Final = 4
-REMEDIES: Final[Mapping[str, Callable[[Pipeline, SparkSession], object]]] = {
-    "cdc recapture": recapture_all,
-    "cdc bootstrap": bootstrap,
-}
-"""Verbs that a line may tell to do, the one that helps against more first."""
+LIMIT_SECONDS: Final = 240.0
+PATIENCE_SECONDS: Final = 20.0
+"""After so long an operator looks at `cdc status`, and does what it says."""
 
 
 class Followed:
@@ -52,40 +49,42 @@ class Followed:
         told = list[str]()
         if self.job is not None and cell.kind not in BY_PROCESS and not self.job.is_running:
             told.append(self.job.end)
-        for _ in range(MOST_REMEDIES):
+        deadline = Deadline(LIMIT_SECONDS)
+        while not deadline.is_past:
             job = self.start(cell)
             try:
                 self._await_or_end(job)
             except CdcError as error:
                 # one that ends just now says more than the one who waits for it
-                line = job.end or str(error)
-                told.append(line)
-                self.do_as_told(line)
+                lines = [job.end] if job.end else [*self._find_problems(), str(error)]
+                told += [line for line in lines if line not in told]
+                self.do_as_told(lines)
             else:
                 return " | ".join(told)
-        raise AssertionError(f"after {MOST_REMEDIES} remedies: {told}")
+        raise AssertionError(f"not well after {LIMIT_SECONDS:.0f} s: {told}")
 
     def _await_or_end(self, job: Thread | Process) -> None:
         """Wait for all followers. Raises CdcError when that is in vain, or it has ended."""
         if not job.is_running:
             raise CdcError(job.end or "it has ended", "start it again")
-        self.waited = await_all(self._world, lambda: job.is_running)
+        self.waited = await_all(self._world, lambda: job.is_running, PATIENCE_SECONDS)
 
-    def do_as_told(self, line: str) -> None:
-        """Do what a line says that nobody does by itself."""
-        if "by itself" in line:
-            return
-        for words, verb in REMEDIES.items():
-            if words in line:
+    def _find_problems(self) -> list[str]:
+        return problems(self._world.pipeline)
+
+    def do_as_told(self, lines: Sequence[str]) -> None:
+        """Do the first thing that these lines tell to do; nothing where that is done by itself, or is to wait."""
+        for line in lines:
+            if (words := find_command(line)) and "by itself" not in line:
                 self.end()
-                verb(self._world.pipeline, self._world.spark)
+                run_verb(self._world, words)
                 return
 
     def describe(self) -> str:
         """What `follow` has said last, and what `status` finds wrong."""
         lines = [] if self.job is None else self.job.lines[-12:]
         try:
-            found = problems(self._world.pipeline)
+            found = self._find_problems()
         except Exception as error:  # noqa: BLE001 - whatever it is, the cell's own failure is to be told
             found = [repr(error)]
         return f"\n  said: {lines}\n  status: {found}"

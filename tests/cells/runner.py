@@ -11,12 +11,12 @@ from cdc.core.errors import CdcError
 from cdc.torture.faults.processes import stopped
 from tests.cells.cell import POINT_KINDS, VERB_PHASES, Cell
 from tests.cells.faults import FAULTS, HOLD_SECONDS
-from tests.cells.followed import MOST_REMEDIES, Followed
+from tests.cells.followed import Followed
 from tests.cells.followers import STALL_SECONDS, UNTRANSLATED, Process, Thread, arming
 from tests.cells.phases import ACTIONS, restart
 from tests.cells.proof import find_difference
 from tests.cells.result import GOOD, Result, Verdict
-from tests.cells.verbs import disturb_verb, finish_verb
+from tests.cells.verbs import MOST_REMEDIES, disturb_verb, finish_verb
 from tests.cells.world import MakeWorld, World
 from tests.cells.writer import Writer
 from tests.support.cdc_inprocess import bootstrap
@@ -189,7 +189,7 @@ class Runner:
             except CdcError as error:
                 told = " | ".join(filter(None, [told, str(error)]))
                 verdict = "told, then equal"
-                self._followed.do_as_told(str(error))
+                self._followed.do_as_told([str(error)])
                 self._followed.recover(cell)
                 continue
             if difference:

@@ -7,16 +7,22 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Final
 
+import pytest
+
+from cdc.__main__ import main
 from cdc.core import fail_points
 from cdc.core.errors import CdcError
+from cdc.torture.remedies import find_command
 from tests.cells.cell import POINT_KINDS, Cell
 from tests.cells.faults import FAULTS, HOLD_SECONDS
-from tests.cells.followed import MOST_REMEDIES
 from tests.cells.followers import UNTRANSLATED, Process, arming
 from tests.cells.world import World
-from tests.support.cdc_inprocess import bootstrap, recapture_all
+from tests.support.cdc_inprocess import bootstrap, lend_session, recapture_all
 from tests.support.waiting import until
 
+MOST_REMEDIES: Final = 4
+ASKING: Final = ("recapture", "rebuild")
+"""Verbs that ask before they begin."""
 VERB_SECONDS: Final = 180.0
 SPREAD: Final = 6
 """A verb is disturbed after so many seconds at most, each time after other ones."""
@@ -46,11 +52,20 @@ def finish_verb(world: World, cell: Cell) -> str:
             _do(world, cell)
         except CdcError as error:
             told.append(str(error))
-            if "cdc recapture" in str(error) and cell.phase != "recapture":
-                recapture_all(world.pipeline, world.spark)
+            if (words := find_command(str(error))) and words[0] != cell.phase:
+                run_verb(world, words)
         else:
             return " | ".join(told)
     raise AssertionError(f"after {MOST_REMEDIES} tries: {told}")
+
+
+def run_verb(world: World, words: Sequence[str]) -> None:
+    """Run a verb that a remedy names, as it is told. Raises AssertionError when it fails: the remedy does not work."""
+    asking = ["--yes"] if words[0] in ASKING and "--yes" not in words else []
+    with pytest.MonkeyPatch.context() as patched:
+        lend_session(world.spark, patched)
+        code = main(["--config", str(world.pipeline.config), *words, *asking])
+    assert code == 0, f"cdc {' '.join(words)} ended with {code}"
 
 
 def _kill(world: World, cell: Cell) -> str:
