@@ -164,7 +164,7 @@ def _before_first_above(reader: Reader, topic: str, lsn: Lsn, until: int, log_st
 
     Steps back from `until` in growing steps, since the END is usually near, then halves the last step.
     """
-    first = log_start.to_end_offset(max(reader.beginning([topic])[topic][0], log_start.topic_offset))
+    first = log_start.to_end_offset(max(reader.beginning([topic])[topic].get(0, 0), log_start.topic_offset))
 
     def is_above(offset: int) -> bool:
         # the offset may be a BEGIN or a marker: take the next END

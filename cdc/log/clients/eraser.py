@@ -104,7 +104,7 @@ def find_records(log: LogSettings, topic: str, is_wanted: Callable[[Record], boo
     with Reader(log, committed=False) as reader:
         first, ends = reader.beginning([topic])[topic], reader.end([topic])[topic]
         for partition, end in ends.items():
-            for record in reader.read(topic, partition, first[partition], end):
+            for record in reader.read(topic, partition, first.get(partition, 0), end):
                 if record.key != FILLER and is_wanted(record):
                     yield record
 

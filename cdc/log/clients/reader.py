@@ -126,7 +126,8 @@ def read_settled_bounds(reader: Reader, beyond: Reader, topic: str) -> tuple[Off
     deadline = Deadline(SETTLE_SECONDS)
     while _behind(until := reader.end([topic]), written, topic) and not deadline.is_past:
         time.sleep(SETTLE_POLL_SECONDS)
-    return start, until
+    # a topic that was deleted, or made, between the two answers: a partition that came now begins at 0
+    return {topic: {at: start[topic].get(at, 0) for at in until[topic]}}, until
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,7 @@ def read_written_ends(log: LogSettings, order: str, changes: Sequence[str]) -> W
 
 
 def _behind(until: Offsets, written: Offsets, topic: str) -> bool:
-    return any(until[topic][partition] < end for partition, end in written[topic].items())
+    return any(until[topic].get(partition, end) < end for partition, end in written[topic].items())
 
 
 def _by_topic(topics: Sequence[str], offsets: Mapping[LogPartition, int]) -> dict[str, dict[int, int]]:

@@ -75,7 +75,7 @@ def find_changes(
 def _read_tail(reader: Reader, topic: str, most: int) -> Iterator[Messages]:
     first, ends = reader.beginning([topic])[topic], reader.end([topic])[topic]
     for partition, end in ends.items():
-        yield from reader.read_messages(topic, partition, max(first[partition], end - most), end)
+        yield from reader.read_messages(topic, partition, max(first.get(partition, 0), end - most), end)
 
 
 def _read_row(changes: Changes, at: int, table: Table) -> Row | None:
@@ -99,14 +99,14 @@ def find_in_latest(pipeline: Pipeline, place: str, table: Table, document: str, 
     with pipeline.open_log() as reader:
         first, ends = reader.beginning([topic])[topic], reader.end([topic])[topic]
         for partition, end in ends.items():
-            for record in reader.read(topic, partition, max(first[partition], end - most), end):
+            for record in reader.read(topic, partition, max(first.get(partition, 0), end - most), end):
                 newest = record if record.key == wanted else newest
     position = pipeline.fed[place].position()
     lsn = position.lsn if position else None
     if newest is None:
         note = f"no record of its key among the newest {format_count(most, 'record')} of each partition"
         return PlaceSighting(
-            place, None if any(end - first[p] > most for p, end in ends.items()) else False, lsn, note=note
+            place, None if any(end - first.get(p, 0) > most for p, end in ends.items()) else False, lsn, note=note
         )
     where = f"{topic}/{newest.partition}/{newest.offset}"
     row = json.loads(newest.value) if newest.value else None

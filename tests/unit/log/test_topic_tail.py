@@ -78,6 +78,20 @@ def test_topic_that_was_made_anew_is_read_anew(tail: TopicTail, monkeypatch: pyt
     assert look(tail) == (True, [])
 
 
+def test_topic_that_is_made_while_one_looks_is_read(tail: TopicTail, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MemoryReader, "beginning", lambda _, topics: {topic: {} for topic in topics})
+    monkeypatch.setattr(MemoryReader, "values", [b"a"])
+    assert look(tail) == (True, [b"a"])
+
+
+def test_topic_that_is_deleted_while_one_looks_has_no_records(tail: TopicTail, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is there for the first two questions: where it begins, and what was written."""
+    answers = iter([{0: 5}, {}])
+    monkeypatch.setattr(MemoryReader, "beginning", lambda _, topics: {topic: {0: 0} for topic in topics})
+    monkeypatch.setattr(MemoryReader, "end", lambda _, topics: {topic: next(answers) for topic in topics})
+    assert look(tail) == (True, [])
+
+
 def test_records_of_a_look_that_failed_come_with_the_next(tail: TopicTail, monkeypatch: pytest.MonkeyPatch) -> None:
     values = [b"a"]
     monkeypatch.setattr(MemoryReader, "values", values)
