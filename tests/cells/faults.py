@@ -16,6 +16,7 @@ from cdc.connect.capture import connector
 from cdc.core.table import TableName
 from cdc.log.clients.topics import Admin
 from cdc.log.names import change_topic, latest_topic, positions_topic, transaction_topic
+from cdc.sinks.opensearch.layout import index_name
 from cdc.torture.faults.files import flip_bits
 from cdc.torture.faults.processes import find_family, kill_all, stopped
 from tests.cells.cell import Cell
@@ -209,12 +210,11 @@ def add_partition(world: World, cell: Cell) -> Iterator[None]:
 
 
 def _indexes(world: World, cell: Cell) -> list[str]:
-    prefix = world.pipeline.settings.pipeline.name
+    orders = index_name(world.pipeline.settings.pipeline.name, TableName("public", "orders"))
     url = world.pipeline.servers.values.search_url
     names = [each["index"] for each in httpx.get(f"{url}/_cat/indices?format=json&expand_wildcards=all").json()]
-    own = sorted(name for name in names if name.startswith(prefix) and "public.orders" in name)
-    is_alerts = cell.component == "alerts"
-    return [name for name in own if ("alerts" in name or name.endswith(".queries")) == is_alerts]
+    own = sorted(name for name in names if name.startswith(orders))
+    return [name for name in own if (".queries" in name) == (cell.component == "alerts")]
 
 
 @contextmanager
