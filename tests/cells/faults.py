@@ -17,6 +17,8 @@ from cdc.core.table import TableName
 from cdc.log.clients.topics import Admin
 from cdc.log.names import change_topic, latest_topic, positions_topic, transaction_topic
 from cdc.sinks.opensearch.layout import index_name
+from cdc.sinks.percolator.settings import PercolatorSettings
+from cdc.sinks.search.settings import SearchSettings
 from cdc.torture.faults.files import flip_bits
 from cdc.torture.faults.processes import find_family, kill_all, stopped
 from tests.cells.cell import Cell
@@ -210,18 +212,22 @@ def add_partition(world: World, cell: Cell) -> Iterator[None]:
 
 
 def _indexes(world: World, cell: Cell) -> list[str]:
-    orders = index_name(world.pipeline.settings.pipeline.name, TableName("public", "orders"))
+    follower = world.pipeline.settings.followers[cell.component]
+    assert isinstance(follower, SearchSettings | PercolatorSettings)
+    orders = index_name(follower.prefix, TableName("public", "orders"))
     url = world.pipeline.servers.values.search_url
     names = [each["index"] for each in httpx.get(f"{url}/_cat/indices?format=json&expand_wildcards=all").json()]
-    own = sorted(name for name in names if name.startswith(orders))
-    return [name for name in own if (".queries" in name) == (cell.component == "alerts")]
+    own = sorted(
+        name for name in names if name.startswith(orders) and (".queries" in name) == (cell.component == "alerts")
+    )
+    assert own, (orders, names)
+    return own
 
 
 @contextmanager
 def close_index(world: World, cell: Cell) -> Iterator[None]:
     """Somebody closes indexes, and opens them again."""
     url, names = world.pipeline.servers.values.search_url, _indexes(world, cell)
-    assert names
     for name in names:
         httpx.post(f"{url}/{name}/_close").raise_for_status()
     try:
@@ -234,7 +240,6 @@ def close_index(world: World, cell: Cell) -> Iterator[None]:
 @contextmanager
 def delete_index(world: World, cell: Cell) -> Iterator[None]:
     url, names = world.pipeline.servers.values.search_url, _indexes(world, cell)
-    assert names
     for name in names:
         httpx.delete(f"{url}/{name}").raise_for_status()
     yield

@@ -1,10 +1,12 @@
 """What follows the pipeline of the cells: started as a cell needs it, and after a fault until all is well again."""
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
 from cdc.core.errors import CdcError
 from cdc.core.waiting import Deadline
+from cdc.log.clients.topics import Admin
 from cdc.torture.remedies import find_command
 from tests.cells.cell import BY_PROCESS, VERB_PHASES, Cell
 from tests.cells.followers import Process, Thread
@@ -14,6 +16,7 @@ from tests.cells.world import World
 from tests.support.cdc_inprocess import problems
 
 LIMIT_SECONDS: Final = 240.0
+STRANGER: Final = re.compile(r"topic (\S+) is there already and is not this follower's .*, or delete it")
 PATIENCE_SECONDS: Final = 20.0
 """After so long an operator looks at `cdc status`, and does what it says."""
 
@@ -74,6 +77,11 @@ class Followed:
 
     def do_as_told(self, lines: Sequence[str]) -> None:
         """Do the first thing that these lines tell to do; nothing where that is done by itself, or is to wait."""
+        strangers = {found[1] for line in lines if (found := STRANGER.search(line))}
+        if strangers:
+            with Admin(self._world.pipeline.settings.log) as admin:
+                admin.delete_wholly(sorted(strangers))
+            return
         for line in lines:
             if (words := find_command(line)) and "by itself" not in line:
                 self.end()

@@ -14,6 +14,7 @@ from tests.cells.cell import Cell
 from tests.cells.world import FOLLOWERS, World
 from tests.support.cdc_inprocess import Following
 from tests.support.cdc_subprocess import environment
+from tests.support.parts.pipelines import take_opened
 from tests.support.waiting import until
 
 START_SECONDS: Final = 120.0
@@ -33,6 +34,7 @@ class Thread:
     def __init__(self, world: World, armed: str = "") -> None:
         fail_points.arm(armed)
         self._following = Following(world.pipeline, world.spark, FOLLOWERS)
+        self._opened = take_opened()
         self._following.start()
 
     @property
@@ -56,6 +58,7 @@ class Thread:
     def stop(self) -> None:
         fail_points.arm("")
         self._following.end()
+        self._opened.close()
 
     def await_start(self) -> None:
         """Return when its streams run, or it has ended."""

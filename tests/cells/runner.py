@@ -20,6 +20,7 @@ from tests.cells.verbs import MOST_REMEDIES, disturb_verb, finish_verb
 from tests.cells.world import MakeWorld, World
 from tests.cells.writer import Writer
 from tests.support.cdc_inprocess import bootstrap
+from tests.support.parts.pipelines import close_all_opened
 
 REACH_SECONDS: Final = 40.0
 MAINTENANCE_SECONDS: Final = 150.0
@@ -58,6 +59,8 @@ class Runner:
             result = Result(cell, "stuck", found="".join(traceback.format_exception(error)[-4:]))
         if result.verdict not in (*GOOD, "not reached"):
             self._is_whole = False
+        # each look opens clients, and librdkafka has a thousand in a process
+        close_all_opened()
         result = replace(result, seconds=time.monotonic() - began, waited=self._followed.waited)
         self._say(f"RAN {result}")
         return result

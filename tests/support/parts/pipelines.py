@@ -101,7 +101,7 @@ processor time of Spark."""
 def close_opened() -> Iterator[None]:
     """Closes what the test has opened of pipelines: clients that wait for a collector disturb the next tests."""
     yield
-    _close_opened()
+    close_all_opened()
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ def pipelines(servers: Servers, folder: Path, remove: Remove) -> Iterator[MakePi
     try:
         yield make
     finally:
-        _close_opened()
+        close_all_opened()
         for pipeline in made:
             pipeline.connection.close()
         remove(servers, [pipeline.traces for pipeline in made])
@@ -194,9 +194,15 @@ def configuration(values: TemplateValues, *, lake_only: bool) -> str:
     return without_followers(text, "search", "latest") if lake_only else text
 
 
-def _close_opened() -> None:
+def close_all_opened() -> None:
+    """Close what `Pipeline.opened` has given, but for what was taken."""
     while _OPENED:
         _OPENED.pop().close()
+
+
+def take_opened() -> "OpenedPipeline":
+    """What `Pipeline.opened` has given last; whoever takes it closes it."""
+    return _OPENED.pop()
 
 
 def without_followers(text: str, *names: str) -> str:
