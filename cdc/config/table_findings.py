@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from cdc.connect.settings import SourceSettings
 from cdc.core.selection import ANY, BUT, Selection, is_exclusion, is_pattern
@@ -11,6 +11,9 @@ from cdc.core.table import TableName
 
 IDENTIFIER_BYTES = 63
 """The longest name in Postgres (manual, "Identifiers and Key Words")."""
+
+A_PATTERN: Final = "is a pattern: name each table"
+"""Of a list that is read name by name, where a pattern would match nothing without a word."""
 
 
 def entry(text: str) -> str:
@@ -53,7 +56,9 @@ def find_wrong_policies(source: SourceSettings) -> Iterable[Finding]:
     }
     for block, names in blocks.items():
         for name in names:
-            if TableName.parse(name) not in source.selection:
+            if is_pattern(name) and block != "column_types":
+                yield (block, name), A_PATTERN
+            elif TableName.parse(name) not in source.selection:
                 yield (block, name), "is none of source.tables"
     for name, columns in source.column_types.items():
         if columns.get(ANY) == "text":

@@ -110,7 +110,11 @@ def configure(pipeline: Pipeline) -> None:
         f"    retention_hours: {RETENTION_HOURS}\n",
         1,
     )
-    text = text.replace("    kind: search\n", '    kind: search\n    tables: ["public.*", shop.card]\n', 1)
+    text = text.replace(
+        "    kind: search\n",
+        "    kind: search\n    tables: [public.customers, public.orders, public.accounts, public.joined, shop.card]\n",
+        1,
+    )
     text = text.replace("  conf: {}\n", f"  conf:\n{QUICK_BLOCK}", 1)
     pipeline.config.write_text(text)
 

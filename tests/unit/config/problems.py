@@ -47,6 +47,13 @@ PROBLEMS = [
         "column_types: {public.other: {total: text}}",
         "source.column_types.public.other: is none of source.tables",
     ),
+    ("port: 5432", "keys: {'public.o*': [id]}", "source.keys.public.o*: is a pattern: name each table"),
+    (
+        "port: 5432",
+        "on_schema_change_of: {'public.o*': stop}",
+        "source.on_schema_change_of.public.o*: is a pattern: name each table",
+    ),
+    ("log:\n", "history: ['public.*']\nlog:\n", "history[0]: public.* is a pattern: name each table"),
     (
         "port: 5432",
         "mask: {public.orders: {note: star}}",
@@ -127,6 +134,11 @@ PROBLEMS = [
         "cdc.yaml:21: followers.search.kind: is required: one of delta, latest, percolator, search",
     ),
     ("    path: lake\n", "", "cdc.yaml:18: followers.lake.path: is required"),
+    (
+        "kind: search",
+        "kind: search\n    tables: ['public.*']",
+        "followers.search.tables: public.* is a pattern: name each table",
+    ),
     ("path: lake", "path: lake\n    delta: 1", "cdc.yaml:21: followers.lake.delta: unknown key"),
     (
         "path: lake",
