@@ -41,6 +41,10 @@ def verify(  # noqa: PLR0913, PLR0917 - each is an option of the verb
 
     Waits for a follower that is behind, while somebody follows it. Exit code 5 when rows differ, or a chain is broken.
     """
+    from cdc.run.spark.gc_tuning import relax_gc
+
+    # before the imports, which leave no garbage either
+    relax_gc()
     invocation = Invocation.read(context)
     if chain:
         _verify_chains(invocation, json=json)

@@ -3,7 +3,6 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from typing import Final
 
 import pyarrow as pa
@@ -20,7 +19,6 @@ from cdc.log import spark_options
 from cdc.log.clients.reader import Reader, read_bounds
 from cdc.log.settings import LogSettings
 
-PART_ROWS: Final = 20_000
 Pair = tuple[bytes, bytes | None]
 """A record's key and its value; None in a tombstone."""
 MOST_KEYS: Final = 2_000_000
@@ -102,10 +100,8 @@ def read_stored(log: LogSettings, topic: str) -> Iterator[StoredRows]:
         raise HistoryLostError(f"topic {topic} is gone", "run `cdc bootstrap` again")
     with Reader(log) as reader:
         for number, first in start[topic].items():
-            pairs = reader.read_pairs(topic, number, first, until[topic][number])
-            while some := list(islice(pairs, PART_ROWS)):
-                names, values = zip(*some, strict=True)
-                yield StoredRows(names, values, is_log=True)
+            for names, values in reader.read_columns(topic, number, first, until[topic][number]):
+                yield StoredRows(partial(list, names), values, is_log=True)
 
 
 def _digest_partitions(

@@ -103,15 +103,18 @@ def read_stored(source: IndexSource, field: str | None) -> Iterator[StoredRows]:
     """Read all visible documents, in this process, each with its id, or with the text that it has in `field`."""
     for hits in _hits(range(source.slices), source):
         texts = [bytes(hit.source) for hit in hits]
-        names = [msgspec.json.decode(hit.id, type=str) for hit in hits] if field is None else _read_field(texts, field)
-        yield StoredRows([name.encode() for name in names], texts)
+        yield StoredRows(partial(_read_ids, hits) if field is None else partial(_read_field, texts, field), texts)
 
 
-def _read_field(texts: Sequence[bytes], field: str) -> list[str]:
-    return [str(msgspec.json.decode(text).get(field, "")) for text in texts]
+def _read_ids(hits: "Sequence[_Hit]") -> list[bytes]:
+    return [msgspec.json.decode(hit.id, type=str).encode() for hit in hits]
 
 
-class _Hit(msgspec.Struct):
+def _read_field(texts: Sequence[bytes], field: str) -> list[bytes]:
+    return [str(msgspec.json.decode(text).get(field, "")).encode() for text in texts]
+
+
+class _Hit(msgspec.Struct, gc=False):
     source: msgspec.Raw = msgspec.field(name="_source")
     id: msgspec.Raw = msgspec.field(name="_id", default=msgspec.Raw())
 

@@ -15,6 +15,7 @@ from itertools import chain
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
@@ -60,7 +61,12 @@ def digest_of(texts: Iterable[bytes]) -> Digest:
 
 def digest_of_hashes(hashes: Iterable[bytes]) -> Digest:
     """Compute the digest of rows from their documents' hashes."""
-    words = np.frombuffer(b"".join(hashes), "<u4").reshape(-1, BYTES // 4)
+    return digest_of_words(np.frombuffer(b"".join(hashes), "<u8").reshape(-1, BYTES // 8))
+
+
+def digest_of_words(hashes: npt.NDArray[np.uint64]) -> Digest:
+    """The same of hashes as two words of 64 bits each, one line a row."""
+    words = np.ascontiguousarray(hashes).view("<u4").reshape(-1, BYTES // 4)
     # words of 32 bits in sums of 64: no overflow below 2^32 rows
     total = sum(int(word) << (32 * at) for at, word in enumerate(words.sum(axis=0, dtype=np.uint64)))
     return Digest(len(words), total % _MODULUS)

@@ -179,8 +179,9 @@ def _write_timestamps(array: pa.Array, zone: str = "") -> pa.Array:
     # at the first and last usual day, where both branches write the same text.
     days = pc.floor(pc.divide(pc.cast(array, pa.int64()).cast(pa.float64(), safe=False), float(_DAY_MICROS)))
     plain = array.cast(_PLAIN)
+    # years of four digits: the blank is always at the same place
     return _write(
-        plain, pc.cast(days, pa.int64()), lambda text: pc.replace_substring(text, " ", "T"), _write_moment, zone
+        plain, pc.cast(days, pa.int64()), lambda text: pc.binary_replace_slice(text, 10, 11, "T"), _write_moment, zone
     )
 
 

@@ -25,12 +25,28 @@ def put_in_quotes(text: pa.Array, behind: str = "") -> pa.Array:
 
 
 def _to_json(array: pa.Array) -> pa.Array:
+    if not _may_need_escapes(array):
+        return put_in_quotes(array)
     special = pc.match_substring_regex(array, _TO_ESCAPE)
     text = put_in_quotes(array)
     if not pc.any(special).as_py():
         return text
     escaped = pa.array([json.dumps(value, ensure_ascii=False) for value in array.filter(special).to_pylist()])
     return pc.replace_with_mask(text, pc.fill_null(special, False), escaped)
+
+
+def _may_need_escapes(array: pa.Array) -> bool:
+    """Look through all bytes at once, which takes a fraction of an expression's time for each value."""
+    if array.type != pa.string() or not len(array):
+        return True
+    _, bounds, content = array.buffers()
+    # no buffer: all values are null or empty
+    if content is None:
+        return False
+    ends = np.frombuffer(bounds, np.int32)[array.offset : array.offset + len(array) + 1]
+    # what lies below a null is looked at, too: at worst in vain
+    held = np.frombuffer(content, np.uint8)[ends[0] : ends[-1]]
+    return any(bool(found.any()) for found in (held < ord(" "), held == ord('"'), held == ord("\\")))
 
 
 def _uuid_bytes(array: pa.Array) -> Bytes:

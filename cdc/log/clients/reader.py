@@ -82,6 +82,13 @@ class Reader:
         for found in self._stretch(LogPartition(topic, partition), start, end):
             yield from ((message.key() or b"", message.value()) for message in found)
 
+    def read_columns(
+        self, topic: str, partition: int, start: int, end: int
+    ) -> Iterator[tuple[list[bytes], list[bytes | None]]]:
+        """Read the same in pieces: all keys of one, and all values. Raises like `read`."""
+        for found in self._stretch(LogPartition(topic, partition), start, end):
+            yield [message.key() or b"" for message in found], [message.value() for message in found]
+
     def read_messages(self, topic: str, partition: int, start: int, end: int) -> Iterator[Messages]:
         """Read the same as columns in pieces, without tombstones. Raises like `read`."""
         for found in self._stretch(LogPartition(topic, partition), start, end):

@@ -14,7 +14,7 @@ from cdc.columns.rows import digest as digests
 from cdc.columns.rows.compare import Comparison, Side, compare, hash_side
 from cdc.columns.rows.digest import Digest
 from cdc.columns.rows.held import Held, digest_copy, digest_rows, rows_as_held
-from cdc.columns.rows.row_prints import StoredRows, digest_stored
+from cdc.columns.rows.row_prints import StoredRows, digest_stored, store
 from cdc.columns.spark_tasks import require_spark
 from cdc.connect.source import connection as source
 from cdc.connect.source import heartbeat, slot
@@ -151,8 +151,10 @@ class PinnedSource:
 
     def _compute_digest(self, table: Table, held: Held | None) -> Digest:
         pages = self.keeper.pages[table.name]
+        if self.spark is None:
+            return digest_stored(store(read_in_process(self.snapshot_source, table, pages), table, held))
         # a Spark job takes a twelfth of a second before its first row; a small table is read in less than that
-        if self.spark is None or sum(pages.values()) * PAGE_BYTES <= digests.SMALL_BYTES:
+        if sum(pages.values()) * PAGE_BYTES <= digests.SMALL_BYTES:
             return digest_rows(read_in_process(self.snapshot_source, table, pages), table, held)
         return digest_copy(self._source(table), table, held)
 

@@ -1,10 +1,15 @@
 """Every kind of column has a whole record, and its forms agree with each other and with our converter in Connect."""
 
+import json
 import re
 from dataclasses import replace
+from datetime import datetime
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from cdc.columns.types.copied_fields import VariableColumn
 from cdc.columns.types.registry import TYPES, type_of
@@ -57,3 +62,22 @@ def test_converter_leaves_to_debezium_only_what_it_sends_whole() -> None:
     whole = {name for each in TYPES.values() if each.is_sent_whole for name in each.names}
     # of name and xml Debezium and the converter send one text
     assert named == whole - {"name", "xml"} | {NUMERIC}
+
+
+@given(st.lists(st.none() | st.text() | st.sampled_from(['"', "\\", "\x1f", "\x7f", "é"])), st.integers(0, 3))
+@example([None, None], 0)
+@example(["", ""], 1)
+@example(['"', "plain"], 1)
+def test_texts_are_written_as_json_does(texts: list[str | None], first: int) -> None:
+    written = TYPES[Kind.TEXT].write(pa.array(texts, pa.string())[first:])
+    assert written.to_pylist() == [json.dumps(text, ensure_ascii=False) for text in texts[first:]]
+
+
+@given(st.lists(st.none() | st.datetimes()))
+@example([datetime.min, datetime.max, None])
+def test_times_are_written_with_a_t_also_beside_far_years(times: list[datetime | None]) -> None:
+    far = pa.array([10**18], pa.int64()).cast(pa.timestamp("us"))
+    array = pa.array(times, pa.timestamp("us"))
+    expected = ["null" if time is None else f'"{time.isoformat(timespec="microseconds")}"' for time in times]
+    assert TYPES[Kind.TIMESTAMP].write(array).to_pylist() == expected
+    assert TYPES[Kind.TIMESTAMP].write(pa.concat_arrays([array, far])).to_pylist()[:-1] == expected

@@ -35,8 +35,9 @@ class PrintedSide:
     def take(self, rows: StoredRows, only: Names | None) -> None:
         prints = print_rows(rows, self.nulls)
         if only is not None:
+            names = rows.names()
             for place in select_among(prints, only[:MOST_TEXTS]).nonzero()[0].tolist():
-                self.texts[prints[place, :2].tobytes()] = rows.names[place], rows.documents[place]
+                self.texts[prints[place, :2].tobytes()] = names[place], rows.documents[place]
             prints = prints[select_among(prints, only)]
         self.files.is_log |= rows.is_log
         self.files.add(prints)

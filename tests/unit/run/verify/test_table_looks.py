@@ -5,14 +5,15 @@ The source is a dictionary here, with a lake that is real and a follower that is
 
 import random
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 
-from cdc.columns.rows.documents import documents, key_documents
-from cdc.columns.rows.row_prints import StoredRows, store, to_bytes
+from cdc.columns.rows.documents import documents
+from cdc.columns.rows.row_prints import StoredRows, name_rows, store, to_bytes
 from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.errors import CdcError, PreconditionError
 from cdc.core.position import Lsn
@@ -109,7 +110,7 @@ class World:
         for key, row in self.log:
             named = pa.Table.from_pylist([{"id": key, **(row or {})}], arrow_schema(THINGS))
             text = to_bytes(documents(named, THINGS))[0] if row else None
-            yield StoredRows(to_bytes(key_documents(named, THINGS)), [text], is_log=True)
+            yield StoredRows(partial(name_rows, named, THINGS, None), [text], is_log=True)
 
 
 @pytest.fixture
