@@ -124,9 +124,9 @@ class CaptureObserver:
         """Write a heartbeat; returns an LSN before it. If the table is locked, remember the sessions that lock it."""
         before = source.current_lsn(connection)
         # else a session that locks the table would hold up this look as it does the connector
-        connection.execute(f"SET lock_timeout = {patience.LOCK_MILLISECONDS}")
+        most = f"{patience.LOCK_MILLISECONDS}ms"
         try:
-            write_heartbeat(connection, self._source, self._pipeline.name, "does it move?")
+            write_heartbeat(connection, self._source, self._pipeline.name, "does it move?", most)
             self._blockers = ()
         except psycopg.errors.LockNotAvailable:
             name = f'"{self._source.heartbeat_schema}"."{HEARTBEAT}"'
@@ -135,8 +135,4 @@ class CaptureObserver:
         except psycopg.errors.InsufficientPrivilege:
             check_rights(connection, self._source)
             raise
-        finally:
-            # the caller's other statements wait for locks without a limit
-            if not connection.closed:
-                connection.execute("RESET lock_timeout")
         return before
