@@ -81,9 +81,8 @@ class CaptureObserver:
 
     def _standstill(self, connection: Connection, now: Observation, since: float) -> Standstill:
         read = f"slot {self._source.slot} is read{'' if now.is_active else ' by nobody'}"
-        missing = tuple(topic for topic, partitions in now.written.items() if not partitions)
         obstacle = find_obstacle(connection, self._source)
-        return Standstill(since, now.at - since, read, missing, self._blockers, obstacle)
+        return Standstill(since, now.at - since, read, now.missing, self._blockers, obstacle)
 
     def observe(self, connection: Connection) -> Standstill | None:
         """Look until it is certain whether the capture stands still, at most 1.5 times OBSERVED_SECONDS."""
