@@ -14,6 +14,8 @@ from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, f
 from tests.support.parts.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.timeout(1200)
+
 
 def test_every_schema_change_is_followed(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_tables(make_pipeline, CHANGES, lake_only=False)

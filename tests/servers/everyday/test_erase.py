@@ -29,6 +29,7 @@ from tests.faults.test_dead_letters import key_of, plant
 from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, lend_session, verify
 from tests.support.parts.pipelines import MakePipeline, Pipeline
 
+pytestmark = pytest.mark.timeout(1200)
 PEOPLE = TableName("public", "people")
 SECRETS = ['Canary "Zoë" 4711-a', "canary.b@example.org", "canary-c-0815", "canary-dead-letter"]
 """Values of the row's versions, oldest first, and of a message that cannot be applied."""
