@@ -13,9 +13,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
-
-# not through awkward.forth, which imports all of awkward: as long as all else that reads a table
-from awkward_cpp.lib._ext import ForthMachine64
+from awkward.forth import ForthMachine64
 
 from cdc.columns.types.copied_fields import Field, FixedColumn, VariableColumn
 
