@@ -44,9 +44,15 @@ class RepairStage:
     choice: random.Random = field(default_factory=lambda: random.Random(11))
 
     def run(self, side: str) -> Readings:
-        lane = LakeLane(self.pipeline, FOLLOWERS)
-        with opened(lane, self.source, self.pipeline, [TABLE.table]), ThreadPoolExecutor(1) as writer:
+        with opened(LakeLane(self.pipeline, FOLLOWERS), self.source, self.pipeline, [TABLE.table]):
             keys = self._spoil()
+            if side != AGAIN:
+                return self._measure(side, keys)
+        # refused beside `cdc follow`
+        return self._measure(side, keys)
+
+    def _measure(self, side: str, keys: Sequence[int]) -> Readings:
+        with ThreadPoolExecutor(1) as writer:
             # to the end of the window: the same keys, and others
             writing = writer.submit(self._write)
             with self.pipeline.meter.window() as window:
