@@ -16,6 +16,12 @@ A_PATTERN: Final = "is a pattern: name each table"
 """Of a list that is read name by name, where a pattern would match nothing without a word."""
 
 
+def reads_as_pattern(text: str) -> bool:
+    """Is it meant as a pattern, where names are asked for? A table's own name may have a `*` within."""
+    table = TableName.parse(text).table
+    return table.startswith(ANY) or table.endswith(ANY)
+
+
 def entry(text: str) -> str:
     """An entry of `source.tables` with its schema."""
     return f"{BUT if is_exclusion(text) else ''}{TableName.parse(text.removeprefix(BUT))}"
@@ -56,7 +62,7 @@ def find_wrong_policies(source: SourceSettings) -> Iterable[Finding]:
     }
     for block, names in blocks.items():
         for name in names:
-            if is_pattern(name) and block != "column_types":
+            if reads_as_pattern(name) and block != "column_types":
                 yield (block, name), A_PATTERN
             elif TableName.parse(name) not in source.selection:
                 yield (block, name), "is none of source.tables"

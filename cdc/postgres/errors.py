@@ -47,7 +47,7 @@ _MEANINGS: Final = (
     _Meaning(("55P03",), UnreachableError, "end the session that locks it, or try again later"),
     _Meaning(("57P03",), UnreachableError, "it is starting or stopping: try again"),
     # query_canceled: a session of ours has no statement_timeout but where it has set one itself
-    _Meaning(("57014",), UnreachableError, "somebody cancelled it, or it took too long: try again when less is to do"),
+    _Meaning(("57014",), UnreachableError, "try again when less is to do: somebody cancelled it, or it took too long"),
     # connections that end; deadlocks and their like; statements and sessions that somebody ends
     _Meaning(("08", "40", "57"), UnreachableError, _AGAIN),
     # files that Postgres cannot read, damaged data, and what it calls an internal error

@@ -101,7 +101,7 @@ def test_refusal_is_told_by_its_sqlstate(state: str, kind: type[CdcError], what:
 
 
 ENDED = "went away: it ends"
-BUSY = "somebody cancelled it, or it took too long: try again when less is to do"
+BUSY = "try again when less is to do: somebody cancelled it, or it took too long"
 
 
 @pytest.mark.parametrize(
