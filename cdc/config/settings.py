@@ -14,7 +14,7 @@ from cdc.config.history_findings import find_wrong_histories
 from cdc.config.index_findings import find_foreign_indexes
 from cdc.config.metrics_settings import MetricsSettings
 from cdc.config.spark_settings import SparkSettings
-from cdc.config.table_findings import A_PATTERN, entry, find_wrong_policies, find_wrong_tables, reads_as_pattern
+from cdc.config.table_findings import A_PATTERN, entry, find_unnamed, find_wrong_policies, find_wrong_tables
 from cdc.config.topic_findings import find_taken_topics
 from cdc.config.verify_settings import VerifySettings
 from cdc.connect.settings import CaptureSettings, SourceSettings, is_host_supported
@@ -207,10 +207,9 @@ class PipelineSettings(Settings):
 
     def _find_unknown(self, text: str) -> str | None:
         """What is wrong with a table or view that a follower names."""
-        if reads_as_pattern(text):
-            return f"{text} {A_PATTERN}"
-        is_known = self.is_view(name := TableName.parse(text)) or name in self.selection
-        return None if is_known else f"{text} is none of source.tables and no view"
+        if self.is_view(TableName.parse(text)) or not (why := find_unnamed(text, self.selection)):
+            return None
+        return f"{text} {why}" if why == A_PATTERN else f"{text} {why} and no view"
 
     @field_validator("history", mode="after")
     @classmethod
@@ -219,9 +218,9 @@ class PipelineSettings(Settings):
         if isinstance(source, SourceSettings):
             _refuse(
                 [
-                    ((number,), f"{name} {A_PATTERN if reads_as_pattern(str(name)) else 'is none of source.tables'}")
+                    ((number,), f"{name} {why}")
                     for number, name in enumerate(names)
-                    if reads_as_pattern(str(name)) or name not in source.selection
+                    if (why := find_unnamed(str(name), source.selection))
                 ]
             )
             _refuse(list(find_wrong_histories(names, source.selection)))

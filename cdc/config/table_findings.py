@@ -22,6 +22,13 @@ def reads_as_pattern(text: str) -> bool:
     return table.startswith(ANY) or table.endswith(ANY)
 
 
+def find_unnamed(text: str, selection: Selection) -> str | None:
+    """What is wrong with an entry of a list that is read name by name; None for a table of `source.tables`."""
+    if reads_as_pattern(text):
+        return A_PATTERN
+    return None if TableName.parse(text) in selection else "is none of source.tables"
+
+
 def entry(text: str) -> str:
     """An entry of `source.tables` with its schema."""
     return f"{BUT if is_exclusion(text) else ''}{TableName.parse(text.removeprefix(BUT))}"
@@ -62,10 +69,9 @@ def find_wrong_policies(source: SourceSettings) -> Iterable[Finding]:
     }
     for block, names in blocks.items():
         for name in names:
-            if reads_as_pattern(name) and block != "column_types":
-                yield (block, name), A_PATTERN
-            elif TableName.parse(name) not in source.selection:
-                yield (block, name), "is none of source.tables"
+            if why := find_unnamed(name, source.selection):
+                # of column types, patterns that match nothing are left here
+                yield (block, name), "is none of source.tables" if block == "column_types" else why
     for name, columns in source.column_types.items():
         if columns.get(ANY) == "text":
             yield ("column_types", name, ANY), "is every numeric that is text anyway: name columns"

@@ -12,7 +12,7 @@ from cdc.torture.site import TortureSite
 MOST: Final = 3
 """How often the same remedy is tried before it counts as none."""
 _COMMAND: Final = re.compile(r"`cdc ([^`]+)`")
-_ASKING: Final = {"recapture", "rebuild"}
+ASKING: Final = {"recapture", "rebuild"}
 """Verbs that ask before they begin."""
 _DOING: Final = {"bootstrap", "recapture", "resume", "restart", "repair", "rebuild", "up", "dead-letters"}
 _AGAIN: Final = re.compile(r"start it again|start again|try again|run it again|`cdc follow`|see `cdc|make room|free")
@@ -85,7 +85,7 @@ class Operator:
             self.mend(said.error)
 
     def _run_verb(self, words: list[str]) -> Said:
-        said = run_verb(self._site.config, *words, *(["--yes"] if words[0] in _ASKING else []))
+        said = run_verb(self._site.config, *words, *(["--yes"] if words[0] in ASKING else []))
         ended = f" ended with {said.code}: {said.error}" if said.code else ""
         self.done.append(f"cdc {shlex.join(words)}{ended}")
         return said

@@ -48,6 +48,7 @@ class Runner:
         `is_proved`: compare everything after it; a cell without waits for the proof of one that comes next.
         """
         began, self._is_proved = time.monotonic(), is_proved or cell.phase == "bootstrap"
+        self._followed.waited = {}
         try:
             if cell.phase != "bootstrap":
                 self._make_whole()

@@ -12,7 +12,7 @@ import pytest
 from cdc.__main__ import main
 from cdc.core import fail_points
 from cdc.core.errors import CdcError
-from cdc.torture.remedies import find_command
+from cdc.torture.remedies import ASKING, find_command
 from tests.cells.cell import POINT_KINDS, Cell
 from tests.cells.faults import FAULTS, HOLD_SECONDS
 from tests.cells.followers import UNTRANSLATED, Process, arming
@@ -21,8 +21,6 @@ from tests.support.cdc_inprocess import bootstrap, lend_session, recapture_all
 from tests.support.waiting import until
 
 MOST_REMEDIES: Final = 4
-ASKING: Final = ("recapture", "rebuild")
-"""Verbs that ask before they begin."""
 VERB_SECONDS: Final = 180.0
 SPREAD: Final = 6
 """A verb is disturbed after so many seconds at most, each time after other ones."""
