@@ -47,10 +47,12 @@ def verify(  # noqa: PLR0913, PLR0917 - each is an option of the verb
     relax_gc()
     invocation = Invocation.read(context)
     if chain:
+        _refuse_others(context, "chain", "json")
         _verify_chains(invocation, json=json)
         return
     if every is not None:
-        _verify_for_ever(invocation, parse_period(every), follower or [], alone=not (table or wait or json))
+        _refuse_others(context, "every", "follower")
+        _verify_for_ever(invocation, parse_period(every), follower or [])
         return
     from cdc.run.pipeline import select_followers
     from cdc.run.spark.errors import translate_errors
@@ -81,16 +83,29 @@ def parse_period(text: str) -> float:
     return float(seconds)
 
 
-def _verify_for_ever(invocation: Invocation, every: float, follower: list[str], *, alone: bool) -> None:
+def _refuse_others(context: typer.Context, option: str, taken: str) -> None:
+    """Raise ConfigurationError when an option was given that the way of `option` does not take: it takes one other."""
+    from cdc.core.errors import ConfigurationError
+
+    # the name alone tells: what a value means is the verb's matter, and 0 and the default are values, too
+    given = [name for name in context.params if _is_given(context, name) and name not in {option, taken}]
+    if given:
+        named = ", ".join(f"--{name}" for name in sorted(given))
+        raise ConfigurationError(f"--{option} goes with --{taken} only, not with {named}", f"leave {named} out")
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _verify_for_ever(invocation: Invocation, every: float, follower: list[str]) -> None:
     import threading
 
-    from cdc.core.errors import ConfigurationError
     from cdc.run.pipeline import select_followers
     from cdc.run.shutdown import stop_on_signals
     from cdc.run.verify.rolling.keep_verifying import open_rolling
 
-    if not alone:
-        raise ConfigurationError("--every goes with --follower only", "leave --table, --wait and --json out")
     names, stopping = select_followers(invocation.settings, follower), threading.Event()
     with invocation.open_pipeline("verify") as pipeline, stop_on_signals(stopping, output.say):
         open_rolling(pipeline, names, output.say, stopping, every).run()

@@ -46,11 +46,18 @@ _MEANINGS: Final = (
     _Meaning((OBJECT_IN_USE,), PreconditionError, "end the session that uses it"),
     _Meaning(("55P03",), UnreachableError, "end the session that locks it, or try again later"),
     _Meaning(("57P03",), UnreachableError, "it is starting or stopping: try again"),
+    # query_canceled: a session of ours has no statement_timeout but where it has set one itself
+    _Meaning(("57014",), UnreachableError, "try again when less is to do: somebody cancelled it, or it took too long"),
     # connections that end; deadlocks and their like; statements and sessions that somebody ends
     _Meaning(("08", "40", "57"), UnreachableError, _AGAIN),
     # files that Postgres cannot read, damaged data, and what it calls an internal error
     _Meaning(("58", "XX"), PreconditionError, "the source has lost or damaged files: see its log"),
 )
+
+
+def find_remedy(state: str | None) -> str:
+    """What helps against an error that ended a session, by its SQLSTATE, if the server has said one."""
+    return next((each.remedy for each in _MEANINGS if state and state.startswith(each.states)), _AGAIN)
 
 
 def to_cdc_error(what: str, state: str | None, error: object) -> CdcError:

@@ -15,7 +15,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from cdc.core.errors import PreconditionError
+from cdc.core.errors import CdcError, PreconditionError
 from cdc.core.position import Lsn, Position
 from cdc.core.table import TableName
 from cdc.sinks.lake.index.run_files import make_private_folder
@@ -69,11 +69,16 @@ class RepairRequest:
 @dataclass(frozen=True, slots=True)
 class RepairAnswer:
     """A request was done: whoever is at this END offset has it. `left`: keys that had changed; `reason`: why nothing
-    was done."""
+    was done, and its `remedy`."""
 
     offset: int
     left: int = 0
     reason: str = ""
+    remedy: str = ""
+
+    @property
+    def refusal(self) -> PreconditionError | None:
+        return PreconditionError(self.reason, self.remedy) if self.reason else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +129,7 @@ class RepairRequests:
         # a full disk: it is done once more
         with suppress(OSError):
             fresh = self.folder / f"{id}.{os.getpid()}.new"
-            fresh.write_text(json.dumps([answer.offset, answer.left, answer.reason]))
+            fresh.write_text(json.dumps([answer.offset, answer.left, answer.reason, answer.remedy]))
             fresh.replace(self.folder / f"{id}{ANSWER}")
             for path in waiting:
                 path.unlink(missing_ok=True)
@@ -139,11 +144,11 @@ class RepairRequests:
         path.unlink()
         return answer
 
-    def refuse_all(self, reason: str) -> int:
+    def refuse_all(self, reason: str, remedy: str) -> int:
         """End all requests undone, for this reason: their files have rows. Returns how many there were."""
         ids = [path.stem for kind in (TABLE, VIEW) for path in self.folder.glob(f"*{kind}")]
         for id in ids:
-            self.answer(id, RepairAnswer(0, reason=reason))
+            self.answer(id, RepairAnswer(0, reason=reason, remedy=remedy))
         for path in self.folder.glob("*.new"):
             path.unlink(missing_ok=True)
         return len(ids)
@@ -181,7 +186,7 @@ class ViewRequests:
 class _Done:
     id: str
     left: int
-    reason: str
+    refusal: CdcError | None
 
 
 @dataclass(slots=True)
@@ -198,8 +203,8 @@ class TableRequests:
             if request.lsn < lsn and id not in done:
                 yield id, request
 
-    def note_done(self, id: str, left: int, reason: str = "") -> None:
-        self._done.append(_Done(id, left, reason))
+    def note_done(self, id: str, left: int, refusal: CdcError | None = None) -> None:
+        self._done.append(_Done(id, left, refusal))
 
     def is_pending(self) -> bool:
         return self.requests.is_pending()
@@ -209,4 +214,5 @@ class TableRequests:
         done: Sequence[_Done] = self._done
         self._done = []
         for each in done:
-            self.requests.answer(each.id, RepairAnswer(position.end_offset, each.left, each.reason))
+            told = (each.refusal.what, each.refusal.remedy) if each.refusal else ()
+            self.requests.answer(each.id, RepairAnswer(position.end_offset, each.left, *told))

@@ -1,7 +1,7 @@
 """A client of Kafka Connect's REST interface: its calls are idempotent, and retried while the workers rebalance."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import msgspec
@@ -12,6 +12,9 @@ from cdc.core.error_text import pick_first_line
 from cdc.core.errors import CdcError, ConfigurationError, PreconditionError, UnreachableError
 from cdc.https import REMEDY, distrust
 
+ANSWER_SECONDS: Final = 30.0
+OFFSETS_SECONDS: Final = 95.0
+"""Above what Kafka Connect itself waits for a request of its own, 90 s."""
 PATIENCE_SECONDS = 60.0
 
 
@@ -90,7 +93,9 @@ class ConnectClient:
 
     def __init__(self, url: str, access: RestAccess = RestAccess()) -> None:  # noqa: B008 - frozen
         self._url, in_url = split_login(url)
-        self._http = httpx.Client(base_url=self._url, auth=access.auth() or in_url, timeout=30, verify=access.context())
+        self._http = httpx.Client(
+            base_url=self._url, auth=access.auth() or in_url, timeout=ANSWER_SECONDS, verify=access.context()
+        )
 
     def __enter__(self) -> "ConnectClient":
         return self
@@ -208,7 +213,9 @@ class ConnectClient:
         )
 
     def _once(self, method: str, path: str, body: object) -> bytes:
-        answer = self._http.request(method, path, json=body)
+        # Connect reads its topic of offsets to the end first, and gives up by itself
+        patience = OFFSETS_SECONDS if method == "DELETE" and path.endswith("/offsets") else ANSWER_SECONDS
+        answer = self._http.request(method, path, json=body, timeout=patience)
         if answer.status_code == httpx.codes.CONFLICT or _is_rebalancing(answer):
             raise _RebalancingError
         if answer.status_code == httpx.codes.NOT_FOUND:

@@ -18,7 +18,7 @@ from cdc.core.error_text import pick_first_line
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.core.position import Lsn, parse_lsn
 from cdc.core.timeline import SourceTimeline, parse_timeline_history
-from cdc.postgres.errors import UNAUTHENTICATED, to_cdc_error
+from cdc.postgres.errors import UNAUTHENTICATED, find_remedy, to_cdc_error
 from cdc.postgres.session import KEEPALIVE_IDLE_SECONDS, KEEPALIVE_INTERVAL_SECONDS
 from cdc.postgres.values import read_value
 from cdc.secrets import renew
@@ -104,7 +104,7 @@ def explain(source: SourceSettings, connection: Connection, error: psycopg.Error
     """Explain an error of this session on the source."""
     if isinstance(error, psycopg.OperationalError) and (connection.closed or connection.broken):
         longer = "; a standby ends sessions that hold up its replay: see max_standby_streaming_delay there"
-        remedy = f"try again{longer if isinstance(source, StandbySettings) else ''}"
+        remedy = f"{find_remedy(error.sqlstate)}{longer if isinstance(source, StandbySettings) else ''}"
         return UnreachableError(f"{address(source)} went away: {pick_first_line(error)}", remedy)
     return to_cdc_error(address(source), error.sqlstate, error)
 

@@ -67,21 +67,41 @@ def digest_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def write_heartbeat(connection: Connection, source: SourceSettings, pipeline: str, mark: str) -> None:
-    """Write a beat with `mark`: when the log has it, the log has everything committed before it."""
-    connection.execute(heartbeat_query(source, pipeline, mark))
+def write_heartbeat(
+    connection: Connection, source: SourceSettings, pipeline: str, mark: str, patience: str | None = None
+) -> None:
+    """Write a beat with `mark`: when the log has it, the log has everything committed before it.
+
+    `patience`: how long it waits for who has locked the row, or the table; raises LockNotAvailable then. `connection`
+    is in autocommit.
+    """
+    _write(connection, heartbeat_query(source, pipeline, mark), patience)
     reach("heartbeat.written")
 
 
-def write_beat_for(connection: Connection, source: SourceSettings, pipeline: str, *, has_lsns: bool) -> None:
+def _write(connection: Connection, query: sql.Composed, patience: str | None) -> None:
+    if patience is None:
+        connection.execute(query)
+        return
+    # of this beat alone: the session's other statements wait for locks as they did
+    with connection.transaction():
+        connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(patience)))
+        connection.execute(query)
+
+
+def write_beat_for(
+    connection: Connection, source: SourceSettings, pipeline: str, patience: str | None = None, *, has_lsns: bool
+) -> None:
     """Write the beat that a connector on a standby cannot write; `has_lsns`: with the slot's LSN, like its own.
+    `patience` and `connection` are as of `write_heartbeat`.
 
     While nobody reads the slot, its LSN is where the capture starts again.
     """
     state = read_slot(connection, source) if has_lsns else None
     lsn = format_lsn(state.confirmed_lsn) if state and state.confirmed_lsn is not None else None
     mark = START if state and not state.active else None
-    connection.execute(heartbeat_query(source, pipeline, mark, slot=sql.SQL("{}::text").format(sql.Literal(lsn))))
+    query = heartbeat_query(source, pipeline, mark, slot=sql.SQL("{}::text").format(sql.Literal(lsn)))
+    _write(connection, query, patience)
 
 
 def slot_lsn(slot: str) -> sql.Composed:

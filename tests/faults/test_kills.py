@@ -6,6 +6,7 @@ CDC_TEST_CHANGES and CDC_TEST_KILLS make it as long as wanted.
 import logging
 import os
 import random
+from collections.abc import Sequence
 from itertools import cycle, islice
 from typing import Final
 
@@ -22,7 +23,7 @@ from tests.support.parts.pipelines import MakePipeline
 from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 
 CHANGES = int(os.environ.get("CDC_TEST_CHANGES", "600"))
-KILLS = int(os.environ.get("CDC_TEST_KILLS", "2"))
+KILLS = int(os.environ.get("CDC_TEST_KILLS", "1"))
 pytestmark = pytest.mark.timeout(1800 + 600 * KILLS)
 
 _log = logging.getLogger(__name__)
@@ -34,19 +35,27 @@ IN_FOLLOW: Final[tuple[FailPoint, ...]] = ("lake.cut.after", "lake.table.committ
 """Followers lack a cut; a table is ahead of the others. From the beginning again after the last."""
 
 
-@pytest.mark.parametrize("kills", [pytest.param(KILLS, id="some"), further("many", 3 * KILLS)])
-def test_bootstrap_and_follow_survive_kills(make_pipeline: MakePipeline, spark: SparkSession, kills: int) -> None:
-    """Many kills come to all moments of a follow; the one that some leave out comes with a lake on an object store."""
+@pytest.mark.parametrize(
+    ("points", "kills"),
+    [pytest.param(IN_BOOTSTRAP[:2], KILLS, id="some"), further("many", IN_BOOTSTRAP, 6 * KILLS)],
+)
+def test_bootstrap_and_follow_survive_kills(
+    make_pipeline: MakePipeline, spark: SparkSession, points: Sequence[FailPoint], kills: int
+) -> None:
+    """Many kills come to all moments of a bootstrap and a follow. Of those that some leave out, the follow's comes with
+    a lake on an object store; what the bootstrap's leaves behind, `test_lost_data.py` makes by an exception.
+    """
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS))
     work = Workload(pipeline.connection, random.Random(9))
     lake, finished = pipeline.opened().lake_follower, dict[TableName, Bookmark]()
-    for point in IN_BOOTSTRAP:
+    for point in points:
         kill(pipeline, "bootstrap", point)
         assert finished.items() <= lake.bookmarks().items()
         finished = lake.bookmarks()
         work.write(30)
     bootstrap(pipeline, spark)
-    assert finished == lake.bookmarks()
+    # what was whole is not copied again
+    assert finished.items() <= lake.bookmarks().items()
     for nth, point in enumerate(islice(cycle(IN_FOLLOW), kills), 1):
         with writes(work, CHANGES * nth // kills):
             kill(pipeline, "follow", point)

@@ -107,7 +107,9 @@ def test_table_with_damaged_deletion_vector_is_copied_again(pipeline: Pipeline, 
     check_copied_again(pipeline, spark, f"file {vector.name} of the lake is damaged")
 
 
+@pytest.mark.further
 def test_table_restored_by_another_writer_is_copied_again(pipeline: Pipeline, spark: SparkSession) -> None:
+    """`tests/spark/test_other_writers.py` has the stop; the copy is that of the other stops here."""
     before = max(int(commit.stem) for commit in (things(pipeline) / "_delta_log").glob("*.json"))
     with following(pipeline, spark) as running:
         change_tables(pipeline, 10)

@@ -60,13 +60,15 @@ MOMENTS = WHILE_FOLLOWED, BETWEEN_RUNS, IN_A_CHECKPOINT = (
 )
 # RESTORE revives files that were removed: a checkpoint has them as such, too
 TRIED_LATER = {("DELETE", BETWEEN_RUNS), ("RESTORE", IN_A_CHECKPOINT)}
+LIKE_DELETE = ("UPDATE", "TRUNCATE")
+"""Operations that take rows of files away, as DELETE does."""
 
 
 def row_changes() -> Iterator["pytest.ParameterSet"]:
-    """Every operation while the table is followed, and one at each other moment. Which operation it was and when it is
-    noticed are found in different places: the other pairs are further ones."""
+    """Each kind of operation while the table is followed, and one at each other moment. Which operation it was and when
+    it is noticed are found in different places: the other pairs are further ones."""
     for operation, when in product(ROW_CHANGES, MOMENTS):
-        if when == WHILE_FOLLOWED or (operation, when) in TRIED_LATER:
+        if (when == WHILE_FOLLOWED and operation not in LIKE_DELETE) or (operation, when) in TRIED_LATER:
             yield pytest.param(operation, when, id=f"{operation}-{when}")
         else:
             yield further(f"{operation}-{when}", operation, when)

@@ -1,4 +1,4 @@
-"""How many random examples are tried: a fifth usually, all at night (`--further`, or CDC_TEST_PROFILE=thorough)."""
+"""How many random examples are tried: a fifth usually, all each week (`--further`, or CDC_TEST_PROFILE=thorough)."""
 
 import os
 

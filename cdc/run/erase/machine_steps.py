@@ -14,7 +14,9 @@ _BUSY_SECONDS: Final = 10.0
 
 def clean_machine(pipeline: Pipeline, sought: Sought) -> int:
     """Overwrite values in logs, take them out of SQLite files, and end repairs; returns in how many files were some."""
-    repairs = pipeline.repair_requests.refuse_all("an erasure has begun meanwhile; repair once more when it has ended")
+    repairs = pipeline.repair_requests.refuse_all(
+        "an erasure has begun meanwhile", "repair once more when it has ended"
+    )
     return (
         repairs
         + sum(_blank_out(path, sought) for path in list_logs(pipeline))

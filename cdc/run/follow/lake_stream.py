@@ -203,7 +203,7 @@ class LakeStream:
                 left = self._follower.patch(request.name, request.table_id, put, request.since, anew=request.anew)
             except (PreconditionError, HistoryLostError) as refusal:
                 # of this table alone: all others are followed on
-                self._hooks.repairs.note_done(id, 0, str(refusal))
+                self._hooks.repairs.note_done(id, 0, refusal)
             else:
                 self._hooks.repairs.note_done(id, left)
 

@@ -28,9 +28,9 @@ class StandbyBeats:
         if source.standby_host is None or not self._next.is_past:
             return
         # a lock of the table holds up nobody here: the look for a standstill names who has it
-        with suppress(psycopg.errors.LockNotAvailable), connection.transaction():
-            connection.execute(f"SET LOCAL lock_timeout = {patience.LOCK_MILLISECONDS}")
-            write_beat_for(connection, source, self._pipeline.name, has_lsns=self._find_lsns())
+        most = f"{patience.LOCK_MILLISECONDS}ms"
+        with suppress(psycopg.errors.LockNotAvailable):
+            write_beat_for(connection, source, self._pipeline.name, most, has_lsns=self._find_lsns())
         # the looks themselves are as far apart as beats are by default, and every one counts
         self._next = Deadline(source.heartbeat_seconds / 2)
 

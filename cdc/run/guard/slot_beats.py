@@ -47,8 +47,7 @@ class SlotBeats:
         self._lengthen(found)
         note_transactions(connection)
         # who holds the row writes a heartbeat as well
-        connection.execute("SET lock_timeout = '1s'")
-        write_heartbeat(connection, self._pipeline.settings.source, self._pipeline.name, "the slot keeps much")
+        write_heartbeat(connection, self._pipeline.settings.source, self._pipeline.name, "the slot keeps much", "1s")
 
     def _lengthen(self, found: SlotState) -> None:
         is_held = self._last is not None and found.restart_lsn == self._last

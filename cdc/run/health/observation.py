@@ -81,9 +81,8 @@ class CaptureObserver:
 
     def _standstill(self, connection: Connection, now: Observation, since: float) -> Standstill:
         read = f"slot {self._source.slot} is read{'' if now.is_active else ' by nobody'}"
-        missing = tuple(topic for topic, partitions in now.written.items() if not partitions)
         obstacle = find_obstacle(connection, self._source)
-        return Standstill(since, now.at - since, read, missing, self._blockers, obstacle)
+        return Standstill(since, now.at - since, read, now.missing, self._blockers, obstacle)
 
     def observe(self, connection: Connection) -> Standstill | None:
         """Look until it is certain whether the capture stands still, at most 1.5 times OBSERVED_SECONDS."""
@@ -124,9 +123,9 @@ class CaptureObserver:
         """Write a heartbeat; returns an LSN before it. If the table is locked, remember the sessions that lock it."""
         before = source.current_lsn(connection)
         # else a session that locks the table would hold up this look as it does the connector
-        connection.execute(f"SET lock_timeout = {patience.LOCK_MILLISECONDS}")
+        most = f"{patience.LOCK_MILLISECONDS}ms"
         try:
-            write_heartbeat(connection, self._source, self._pipeline.name, "does it move?")
+            write_heartbeat(connection, self._source, self._pipeline.name, "does it move?", most)
             self._blockers = ()
         except psycopg.errors.LockNotAvailable:
             name = f'"{self._source.heartbeat_schema}"."{HEARTBEAT}"'
@@ -135,8 +134,4 @@ class CaptureObserver:
         except psycopg.errors.InsufficientPrivilege:
             check_rights(connection, self._source)
             raise
-        finally:
-            # the caller's other statements wait for locks without a limit
-            if not connection.closed:
-                connection.execute("RESET lock_timeout")
         return before

@@ -62,7 +62,7 @@ AT_ONCE: Final = Patience()
 """Of who shows the state, and of who waits while nobody follows the lake, so that nobody repairs it."""
 STARTING: Final = Patience(idle=IDLE_SECONDS, still=inf)
 """Of who has started the connector: a standstill costs a restart, once."""
-VERIFY: Final = Patience(REPAIR_SECONDS, IDLE_SECONDS, IDLE_SECONDS)
+VERIFY: Final = Patience(REPAIR_SECONDS, IDLE_SECONDS, REPAIR_SECONDS)
 """Of who waits while somebody follows the lake."""
 FOLLOW: Final = Patience(0.0, IDLE_SECONDS, STILL_SECONDS, SILENT_SECONDS)
 """Of who follows the lake."""

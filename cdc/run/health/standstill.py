@@ -53,6 +53,11 @@ class Observation:
         """Does the log have a commit above `beat`?"""
         return self.newest_lsn is not None and self.newest_lsn > beat
 
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The topics that are not there."""
+        return tuple(topic for topic, partitions in self.written.items() if not partitions)
+
     def is_walking(self, beat: Lsn) -> bool:
         """Has Postgres not yet sent the row that was written after `beat`?"""
         return self.sent is not None and self.sent <= beat
@@ -99,7 +104,9 @@ class Quiet:
         if now.has_arrived(self.beat) or now.at - self.first.at < patience.OBSERVED_SECONDS:
             return None
         since = max([at for at in (self.moved_at, now.newest_at) if at is not None], default=self.first.at)
-        longest = patience.WALKING_SECONDS if now.is_walking(self.beat) else quiet
+        # a producer that has no topic to write to blocks the reader as well: nobody walks there
+        is_walking = now.is_walking(self.beat) and not now.missing
+        longest = patience.WALKING_SECONDS if is_walking else quiet
         return since if now.at - since >= longest else None
 
 

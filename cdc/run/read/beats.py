@@ -73,7 +73,6 @@ def _write_beat(pipeline: Pipeline) -> Lsn | None:
     with suppress(UnreachableError), pipeline.open_source() as held:
         before = source.inserted_lsn(held)
         # somebody who holds the row writes a heartbeat that commits behind the token, too
-        held.execute("SET lock_timeout = '1ms'")
-        write_heartbeat(held, pipeline.settings.source, pipeline.name, "token")
+        write_heartbeat(held, pipeline.settings.source, pipeline.name, "token", "1ms")
         return before
     return None

@@ -208,8 +208,8 @@ class _Repair:
         requests = [_make_request(table, found, rows, around.before, anew=anew) for table, found in left.items()]
         answers = self.streams.put_right(requests, TABLE)
         for table, answer in zip(left, answers, strict=True):
-            if answer.reason:
-                self.failed[table.name] = PreconditionError(answer.reason)
+            if answer.refusal:
+                self.failed[table.name] = answer.refusal
         offset = max(answer.offset for answer in answers)
         self._wait_for_all(partial(self.streams.wait_for_offset, offset))
 
@@ -262,6 +262,8 @@ class _Repair:
     def _recompute(self, view: ViewDefinition, keys: pa.Table) -> None:
         self.say(f"repairing keys: {len(keys):,} of view {view.name}")
         [answer] = self.streams.put_right([RepairRequest(view.name, keys.slice(0, 0), keys)], VIEW)
+        if answer.refusal:
+            raise answer.refusal
         self._wait_for_all(partial(self.streams.wait_for_offset, answer.offset))
 
     def _names_of(self, view: ViewDefinition) -> list[str]:

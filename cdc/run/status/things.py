@@ -234,23 +234,30 @@ class TableVerdict(StatusValue, frozen=True, kw_only=True):
     """What is known of one table of a follower: when it was `tried` last, and compared `at` last, if ever.
 
     `keys`: that differed; `moved`: that could not be compared, since they had changed meanwhile. `why`: it could not
-    be compared when it was tried last.
+    be compared when it was tried last. `since`: when it was tried first, as long as it never was compared.
     """
 
     tried: datetime
     at: datetime | None = None
+    since: datetime | None = None
     verdict: str = "not compared"
     rows: int = 0
     keys: int = 0
     moved: int = 0
     why: str | None = None
 
+    @property
+    def waits_since(self) -> datetime:
+        """When it was compared last; of one that never was, since when that is tried."""
+        return self.at or self.since or self.tried
+
 
 class Verification(StatusValue, frozen=True, kw_only=True):
     """The newest verification of a follower, or of the views. `of`: the tables that it holds.
 
-    `differences`: tables that differ, in `keys`. `oldest_at`: when the table was compared that has waited longest;
-    None while one never was. `every_seconds`: how often each table is to be, if a rolling verification runs.
+    `differences`: tables that differ, in `keys`. `oldest_at`: when the table was compared that has waited longest,
+    or was tried first without success; None while one never was tried. `every_seconds`: how often each table is to
+    be, if a rolling verification runs.
     """
 
     at: datetime

@@ -59,7 +59,7 @@ def _impatient(quicker: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cdc.run.health.slot_budget.PATIENCE_SECONDS", 1.0)
     monkeypatch.setattr("cdc.run.guard.task_restarts.FIRST_PAUSE_SECONDS", 0.2)
     monkeypatch.setattr("cdc.run.guard.begin_anew.FIRST_PAUSE_SECONDS", 0.2)
-    monkeypatch.setattr("cdc.run.status.judging.measures.HELD_SECONDS", 0.0)
+    monkeypatch.setattr("cdc.run.health.slot_holder.HELD_SECONDS", 0.0)
 
 
 @pytest.fixture

@@ -122,6 +122,25 @@ def test_rights_that_a_role_lacks_are_named_as_statements_that_give_them(make_pi
         pipeline.connection.execute(sql.SQL("DROP ROLE {}").format(name))
 
 
+def test_a_heartbeat_waits_for_a_lock_as_long_as_it_is_told(make_pipeline: MakePipeline) -> None:
+    """And the session's other statements wait as they did."""
+    source = make_pipeline("CREATE TABLE t (id int PRIMARY KEY)", tables=("public.t",)).settings.source
+    register(source)
+    with open_connection(source, autocommit=False) as other, open_connection(source) as connection:
+        heartbeat.write_heartbeat(other, source, "one", "it is open")
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            heartbeat.write_heartbeat(connection, source, "one", "it waits", "1ms")
+        assert connection.execute("SHOW lock_timeout").fetchone() == ("0",)
+        other.commit()
+        heartbeat.write_heartbeat(connection, source, "one", "it waits", "30s")
+    with open_connection(source) as connection:
+        row = connection.execute(
+            sql.SQL("SELECT beat FROM {}").format(sql.Identifier(source.heartbeat_schema, heartbeat.HEARTBEAT))
+        ).fetchone()
+    assert row is not None
+    assert "it waits" in row[0]
+
+
 def register(source: SourceSettings) -> None:
     with open_connection(source) as connection:
         registration.prepare_schema(connection, source)

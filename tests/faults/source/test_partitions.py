@@ -7,7 +7,7 @@ from cdc.__main__ import main
 from cdc.connect.source import catalog
 from cdc.connect.source import connection as source
 from cdc.connect.source.catalog import TablesRefusedError
-from tests.faults.source.test_schema_evolution import differing, ids
+from tests.faults.source.evolution import differing, ids
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, problems, verify
 from tests.support.parts.pipelines import MakePipeline, Pipeline
 

@@ -1,5 +1,6 @@
 """A standby is decoded and copied from, what is written goes to its primary, and it takes that one's place."""
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -7,20 +8,22 @@ from typing import Any
 
 import psycopg
 import pytest
-from psycopg import Connection
+from psycopg import Connection, sql
 from pyspark.sql import SparkSession
 
 from cdc.connect.source.connection import open_connection
 from cdc.connect.source.slot import check_wal_kept, open_slot_snapshot, read_slot, read_state
 from cdc.connect.source.slot_health import look_at_source
-from cdc.connect.source.standby import wait_for_replay
+from cdc.connect.source.standby import open_decoding, wait_for_replay
 from cdc.core.errors import HistoryLostError, PreconditionError, UnreachableError
-from cdc.local.endpoints import Endpoints, Service
-from cdc.local.services import up
+from cdc.local.endpoints import SUPERUSER, Endpoints, Service
+from cdc.local.services import down, up, wipe
+from cdc.local.state_dir import Home
 from cdc.run.doctor.doctor import Doctor
 from cdc.torture.proxy import Proxy
 from tests.support.beside import repeated
 from tests.support.cdc_inprocess import bootstrap, catch_up, problems, started, verify
+from tests.support.lake.read_rows import read_rows
 from tests.support.parts.pipelines import Pipeline, pipelines
 from tests.support.parts.removal import remove_traces
 from tests.support.parts.servers_fixture import Servers
@@ -70,14 +73,14 @@ def test_standby_is_decoded_and_takes_its_primarys_place(
         assert read_state(session, source.slot) is None
     with started(pipeline, spark, "lake") as following:
         pipeline.run("UPDATE things SET round = 1 WHERE id % 3 = 0", "DELETE FROM things WHERE id % 7 = 0")
-        until(lambda: has_round(pipeline, spark, 1), "changes on the primary arrive by the standby")
+        until(lambda: has_round(pipeline, 1), "changes on the primary arrive by the standby", every=0.5)
         proxy.point_at(None)
         # no clean end: the last beats and commits of the primary are in the WAL of the standby alone
         port = pair.fail_over().postgres_port
         proxy.point_at(port)
         with pair.connect(source.dbname) as session:
             session.execute("UPDATE things SET round = 2 WHERE id % 5 = 0")
-        until(lambda: has_round(pipeline, spark, 2), "changes of the promoted server arrive")
+        until(lambda: has_round(pipeline, 2), "changes of the promoted server arrive", every=0.5)
         assert following.is_running, following.failure
     catch_up(pipeline, spark)
     assert verify(pipeline, spark).is_equal
@@ -94,9 +97,8 @@ def written_meanwhile(pipeline: Pipeline) -> Iterator[None]:
         yield
 
 
-def has_round(pipeline: Pipeline, spark: SparkSession, number: int) -> bool:
-    lake = pipeline.settings.followers["lake"].path  # type: ignore[union-attr]
-    return bool(spark.read.format("delta").load(f"{lake}/public/things").where(f"round = {number}").count())
+def has_round(pipeline: Pipeline, number: int) -> bool:
+    return any(row["round"] == number for row in read_rows(pipeline, "public.things"))
 
 
 def test_what_keeps_a_standby_from_decoding_is_named(pipeline: Pipeline) -> None:
@@ -127,6 +129,47 @@ def test_what_keeps_a_standby_from_decoding_is_named(pipeline: Pipeline) -> None
     check_lost(pipeline)
     pipeline.configure(f"standby_port: {source.standby_port}", "standby_port: 1")
     assert {*find_standby_faults(pipeline)} == {"standby.answers"}
+
+
+@pytest.mark.further
+def test_a_server_that_is_promoted_beside_the_source_is_refused(pipeline: Pipeline, pair: PrimaryAndStandby) -> None:
+    """It would decode what another primary has written."""
+    until(lambda: find_standby_faults(pipeline) == {}, "the standby is one")
+    pair.promote_beside()
+    check_stranger(pipeline, "it was promoted")
+
+
+def test_a_server_of_another_cluster_is_refused(pipeline: Pipeline, other: Endpoints) -> None:
+    configured = pipeline.settings.source.standby_port
+    pipeline.configure(f"standby_port: {configured}", f"standby_port: {other.postgres_port}")
+    with psycopg.connect(other.postgres_dsn(), autocommit=True) as session:
+        session.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(pipeline.settings.source.dbname)))
+    check_stranger(pipeline, "is of cluster")
+
+
+@pytest.fixture
+def other(pair: PrimaryAndStandby, tmp_path: Path) -> Iterator[Endpoints]:
+    """A server that has the source's password, and nothing else of it."""
+    home = Home(tmp_path / "other" / ".cdc")
+    home.make()
+    secret = f"{SUPERUSER}.password"
+    shutil.copy(pair.homes[0].secrets / secret, home.secrets / secret)
+    try:
+        yield up(home, {Service.POSTGRES})
+    finally:
+        down(home, {Service.POSTGRES})
+        wipe(home)
+
+
+def check_stranger(pipeline: Pipeline, why: str) -> None:
+    """The doctor names it, nothing is made there, and no slot of it is looked at."""
+    opened = pipeline.opened()
+    source = opened.settings.source
+    assert {*find_standby_faults(pipeline)} == {"standby.follows"}
+    with pytest.raises(PreconditionError, match=why), open_decoding(pipeline.connection, source):
+        pytest.fail("a stranger was taken for the standby")
+    with pytest.raises(PreconditionError, match=why):
+        read_slot(pipeline.connection, source)
 
 
 def check_resting(pipeline: Pipeline) -> None:

@@ -4,12 +4,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from psycopg import sql
 from pyspark.sql import SparkSession
 
-from cdc.core.errors import PreconditionError
+from cdc.connect.source.heartbeat import HEARTBEAT
+from cdc.connect.source.registration import HISTORY
+from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.run.control import capture
 from cdc.run.control.question import ControlVerb
 from cdc.run.copy.probe import wait_until_captured
+from cdc.run.health.upgrade import find_new_cluster
 from tests.support.cdc_inprocess import bootstrap, catch_up, problems, verify
 from tests.support.parts.pipelines import END_SENDERS, Pipeline, pipelines
 from tests.support.parts.removal import remove_traces
@@ -67,6 +71,41 @@ def test_upgraded_source_is_followed_on(pipeline: Pipeline, server: UpgradedServ
     assert verify(pipeline, spark).is_equal
     assert problems(pipeline) == []
     assert pipeline.opened().lake_follower.bookmarks() == before
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.further
+def test_an_upgrade_that_has_lost_something_is_refused(
+    pipeline: Pipeline, server: UpgradedServer, spark: SparkSession
+) -> None:
+    """Each by its reason, and mended before the next: a beat that the log lacks, tables of a dump, no slot."""
+    bootstrap(pipeline, spark)
+    rest(pipeline)
+    source = pipeline.settings.source
+    pipeline.connection.close()
+    server.stop()
+    server.upgrade()
+    beat, shape = (sql.Identifier(source.heartbeat_schema, name) for name in (HEARTBEAT, HISTORY))
+    with pipeline.servers.connect(source.dbname) as session:
+        session.execute(sql.SQL("UPDATE {} SET beat = beat || ' '").format(beat))
+        assert refuse(pipeline) == "the log lacks its last heartbeat"
+        session.execute(sql.SQL("UPDATE {} SET beat = rtrim(beat)").format(beat))
+        session.execute(sql.SQL("UPDATE {} SET relation = (relation::int8 + 1)::oid").format(shape))
+        assert refuse(pipeline) == "its tables have other oids, so they were restored from a dump"
+        session.execute(sql.SQL("UPDATE {} SET relation = (relation::int8 - 1)::oid").format(shape))
+        assert find_new_cluster(pipeline.opened()) is not None
+        session.execute("SELECT pg_drop_replication_slot(%s)", (source.slot,))
+        assert refuse(pipeline) == "it has not kept the slot"
+    with pytest.raises(HistoryLostError, match="it has not kept the slot"):
+        bootstrap(pipeline, spark)
+
+
+def refuse(pipeline: Pipeline) -> str:
+    """Why the source is not taken for the one of before."""
+    with pytest.raises(HistoryLostError) as refused:
+        find_new_cluster(pipeline.opened())
+    assert "cdc recapture" in refused.value.remedy
+    return refused.value.what.rpartition("after pg_upgrade: ")[2]
 
 
 def rest(pipeline: Pipeline) -> None:

@@ -1,11 +1,13 @@
 """`cdc erase` on the real parts: the bytes of a row with a past are everywhere before, and nowhere after."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -27,6 +29,7 @@ from tests.faults.test_dead_letters import key_of, plant
 from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, lend_session, verify
 from tests.support.parts.pipelines import MakePipeline, Pipeline
 
+pytestmark = pytest.mark.timeout(1200)
 PEOPLE = TableName("public", "people")
 SECRETS = ['Canary "Zoë" 4711-a', "canary.b@example.org", "canary-c-0815", "canary-dead-letter"]
 """Values of the row's versions, oldest first, and of a message that cannot be applied."""
@@ -88,9 +91,23 @@ def verbs(pipeline: Pipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPat
 
 
 def erase(pipeline: Pipeline, *options: str) -> int:
-    home = pipeline.servers.home
-    folders = [f"--folder={home.local / part / 'data'}" for part in ("kafka", "search")] if home else []
+    folders = [f"--folder={folder}" for folder in data_folders(pipeline)]
     return main(["--config", str(pipeline.config), "erase", "--table", str(PEOPLE), *folders, *options])
+
+
+def data_folders(pipeline: Pipeline) -> Iterator[Path]:
+    """The folders of Kafka's topics and of the indexes that this machine has, but for those of other tests' pipelines,
+    which would take longer to search than all else."""
+    if not (home := pipeline.servers.home):
+        return
+    others = re.compile(r"(?!.*" + pipeline.settings.pipeline.name + r").*t[0-9a-f]{10}")
+    yield from (
+        each for each in (home.folder("kafka") / "data").iterdir() if each.is_dir() and not others.match(each.name)
+    )
+    found = httpx.get(f"{pipeline.servers.values.search_url}/_cat/indices?format=json&expand_wildcards=all").json()
+    apart = {each["uuid"] for each in found if others.match(each["index"])}
+    [indexes] = (home.folder("search") / "data").glob("nodes/*/indices")
+    yield from (each for each in indexes.iterdir() if each.name not in apart)
 
 
 def plant_canaries(pipeline: Pipeline, spark: SparkSession) -> None:

@@ -8,7 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import cdc
+from cdc.__main__ import main
 from cdc.connect.source.catalog import TablesRefusedError
+from cdc.core.errors import DivergenceError, PreconditionError
 from cdc.core.table import TableName
 from cdc.run.verify.chains import check_chains
 from tests.support.cdc_inprocess import (
@@ -17,10 +19,10 @@ from tests.support.cdc_inprocess import (
     catch_up_but_for,
     following,
     lend_bootstrapped,
+    lend_session,
     problems,
     verify,
 )
-from tests.support.cdc_subprocess import cdc as run_cdc
 from tests.support.lake.read_rows import read_rows
 from tests.support.parts.pipelines import MakePipeline, Pipeline
 
@@ -107,7 +109,11 @@ def test_every_version_can_be_read_again(
     assert lived == ["update"], "a version that lived inside one transaction"
 
 
-def test_a_changed_past_breaks_the_chain(pipeline: Pipeline, spark: SparkSession) -> None:
+def test_a_changed_past_breaks_the_chain(
+    pipeline: Pipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipeline.set_environ(monkeypatch)
+    lend_session(spark, monkeypatch)
     [before] = check_chains(pipeline.opened(spark))
     assert (str(before.history), before.is_whole) == ("public.prices_history", True)
     place = pipeline.opened().lake.folder(TableName("public", "prices_history"))
@@ -115,10 +121,11 @@ def test_a_changed_past_breaks_the_chain(pipeline: Pipeline, spark: SparkSession
     # what is added later does not hide it
     pipeline.run("UPDATE prices SET price = 5 WHERE id = 1")
     catch_up(pipeline, spark)
-    broken = run_cdc(pipeline, "verify", "--chain", "--json")
-    assert broken.returncode == 5
-    assert f"public.prices_history: a row of batch {before.batches} was changed, taken away or added" in broken.stderr
-    [verdict] = json.loads(broken.stdout)
+    capsys.readouterr()
+    assert main(["--config", str(pipeline.config), "verify", "--chain", "--json"]) == DivergenceError.exit_code
+    said = capsys.readouterr()
+    assert f"public.prices_history: a row of batch {before.batches} was changed, taken away or added" in said.err
+    [verdict] = json.loads(said.out)
     assert (verdict["batches"], verdict["broken"]) == (before.batches + 1, before.batches)
 
 
@@ -214,8 +221,7 @@ def lose_one_and_go_on(pipeline: Pipeline, spark: SparkSession) -> None:
     told = catch_up_but_for(pipeline, spark, r"public\.labelled_history is kept no further")
     assert problems(pipeline) == [told]
     assert "`cdc bootstrap --again public.labelled`" in told
-    status = run_cdc(pipeline, "status")
-    assert status.returncode == 3
+    assert main(["--config", str(pipeline.config), "status"]) == PreconditionError.exit_code
     assert verify(pipeline, spark, TableName("public", "plain")).is_equal
     bootstrap(pipeline, spark, "public.labelled")
     catch_up(pipeline, spark)

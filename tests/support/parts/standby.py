@@ -71,6 +71,15 @@ class PrimaryAndStandby:
             _wait_for_standby(session, wait=False)
         return self.primary
 
+    def promote_beside(self) -> Endpoints:
+        """The standby becomes a primary of its own, and the other goes on alone; returns where the promoted answers."""
+        with self.connect() as session:
+            _wait_for_standby(session, wait=False)
+        promoted = up(self.homes[1], {Service.POSTGRES})
+        with psycopg.connect(promoted.postgres_dsn(), autocommit=True) as session:
+            assert session.execute("SELECT pg_promote()").fetchone() == (True,)
+        return promoted
+
     def stop_standby(self) -> None:
         """The standby is away, and the primary goes on without it."""
         with self.connect() as session:

@@ -160,6 +160,24 @@ def test_init_checks_its_values(arguments: list[str], folder: Path) -> None:
     assert not (folder / "cdc.yaml").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--every", "1h", "--keys", "3", "--wait", "0"], "--every goes with --follower only, not with --keys, --wait"),
+        (["--every", "1h", "--follower", "lake", "--json"], "--every goes with --follower only, not with --json"),
+        (["--chain", "--every", "1h"], "--chain goes with --json only, not with --every"),
+        (["--chain", "--table", "public.a"], "--chain goes with --json only, not with --table"),
+    ],
+)
+def test_verify_names_the_options_that_a_way_of_it_does_not_take(
+    arguments: list[str], named: str, capsys: Captured
+) -> None:
+    assert main(["init"]) == 0
+    capsys.readouterr()
+    assert main(["verify", *arguments]) == 2
+    assert f"error: {named} → leave" in capsys.readouterr().err
+
+
 def test_another_configuration(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert main(["init", "-o", "other.yaml"]) == 0
     assert main(["config", "check"]) == 2

@@ -7,12 +7,16 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from types import SimpleNamespace
+from typing import cast
 
+import psycopg
 import pytest
+from psycopg import Connection
 from pydantic import SecretStr
 
 from cdc.connect.settings import SourceSettings
-from cdc.connect.source.connection import RefusedLoginError, connect
+from cdc.connect.source.connection import RefusedLoginError, connect, explain
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 
 SAID = "Anmeldung fehlgeschlagen für Benutzer »x«"
@@ -94,6 +98,37 @@ def test_refusal_is_told_by_its_sqlstate(state: str, kind: type[CdcError], what:
     assert type(error) is kind
     assert what in error.what
     assert error.remedy == remedy
+
+
+ENDED = "went away: it ends"
+BUSY = "try again when less is to do: somebody cancelled it, or it took too long"
+
+
+@pytest.mark.parametrize(
+    ("error", "is_over", "what", "remedy"),
+    [
+        (psycopg.OperationalError("it ends"), True, ENDED, "try again"),
+        (psycopg.errors.AdminShutdown("it ends"), True, ENDED, "try again"),
+        (psycopg.errors.DiskFull("it ends"), True, ENDED, "make room on the source's disk"),
+        (psycopg.errors.DiskFull("it ends"), False, ": it ends", "make room on the source's disk"),
+        (
+            psycopg.errors.LockNotAvailable("it ends"),
+            False,
+            ": it ends",
+            "end the session that locks it, or try again later",
+        ),
+        (psycopg.errors.QueryCanceled("it ends"), False, ": it ends", BUSY),
+    ],
+)
+def test_an_error_of_an_open_session_has_the_remedy_of_its_sqlstate(
+    error: psycopg.Error, is_over: bool, what: str, remedy: str
+) -> None:
+    source = SourceSettings(host="h", user="x", dbname="d", password=SecretStr("y"), tables=["a.b"])
+    session = cast("Connection", SimpleNamespace(closed=is_over, broken=is_over))
+    told = explain(source, session, error)
+    assert (type(told), told.remedy) == (UnreachableError, remedy)
+    assert told.what.endswith(what)
+    assert ("went away" in told.what) == is_over
 
 
 async def open_in_a_loop(port: int) -> CdcError:

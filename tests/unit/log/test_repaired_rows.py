@@ -161,6 +161,10 @@ def test_a_table_that_has_lost_files_ends_its_repair_and_not_the_stream(lake: Pl
     answer = stream.requests.take_answer(id)
     assert answer is not None
     assert "gone" in answer.reason
+    # two things, as everywhere: what happened, and what helps
+    assert answer.refusal is not None
+    assert "→" not in answer.refusal.what
+    assert answer.refusal.remedy
     assert not stream.requests.is_pending()
 
 
@@ -196,6 +200,6 @@ def test_an_erasure_leaves_no_row_of_a_repair(tmp_path: Path) -> None:
     requests = RepairRequests(tmp_path / "repairs")
     id = requests.submit(RepairRequest(OLD.name, rows_of((1, "a")), keys_of(3), "an id"), TABLE)
     (requests.folder / "cut-off.new").write_bytes(b"a row")
-    assert requests.refuse_all("an erasure has begun") == 1
+    assert requests.refuse_all("an erasure has begun", "repair again") == 1
     assert [path.name for path in requests.folder.iterdir()] == [f"{id}.answer"]
-    assert requests.take_answer(id) == RepairAnswer(0, reason="an erasure has begun")
+    assert requests.take_answer(id) == RepairAnswer(0, reason="an erasure has begun", remedy="repair again")

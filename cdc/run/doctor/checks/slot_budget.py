@@ -10,12 +10,9 @@ from cdc.run.doctor.checks.postgres import find_slot
 from cdc.run.doctor.facts.source import Row
 from cdc.run.doctor.fixes import LoneStatement, ServerSetting
 from cdc.run.doctor.parts import AskedParts
-from cdc.run.health.result import format_duration
+from cdc.run.health.slot_holder import HELD_BYTES, find_slot_holder
 
 _MUCH: Final = 0.75
-_HELD_SECONDS: Final = 60.0
-_HELD_BYTES: Final = 64 << 20
-"""A slot that moves on keeps less than this."""
 _OTHERS_BYTES: Final = 1 << 30
 _OLD_XMIN: Final = 10_000_000
 
@@ -44,16 +41,13 @@ def find_boundless_drop(parts: AskedParts) -> Iterator[Fault]:
 def find_holder(parts: AskedParts) -> Iterator[Fault]:
     """No transaction is open that has written, and for which the slot keeps more than 64 MiB."""
     found, oldest = find_slot(parts), parts.source.oldest
-    if not found or oldest is None or int(found["retained"] or 0) < _HELD_BYTES:
+    kept = int(found["retained"] or 0) if found else 0
+    holder = find_slot_holder(oldest, kept, parts.source.read_at)
+    if not found or oldest is None or holder is None or kept < HELD_BYTES:
         return
-    age = None if oldest.since is None else parts.source.read_at - oldest.since
-    if age is not None and age < _HELD_SECONDS:
-        return
-    since = f"open for {format_duration(age)}" if age is not None else "since when, only pg_read_all_stats sees"
-    kept = format_bytes(int(found["retained"]))
-    what = f"slot {found['slot_name']} keeps {kept} for {oldest.name} ({oldest.whose}), {since}"
-    fixes = (LoneStatement(oldest.remedy),) if oldest.gid is None else ()
-    yield Fault(oldest.name, what, f"end it: {oldest.remedy}", fixes)
+    what = f"slot {found['slot_name']} keeps {format_bytes(kept)} for {holder.text}"
+    fixes = (LoneStatement(holder.release),) if oldest.gid is None else ()
+    yield Fault(oldest.name, what, f"end it: {holder.release}", fixes)
 
 
 @check("slot.others", Severity.WARNING, "the source's disk is filled by a slot that is not this pipeline's")

@@ -6,14 +6,13 @@ from functools import cached_property
 from typing import Any, Final
 
 from cdc.config.settings import VIEWS, PipelineSettings
-from cdc.connect.source.oldest_transaction import RIGHT
 from cdc.connect.source.slot_health import SourceLook
 from cdc.core.counters import GROUPS
 from cdc.core.position import Position, format_lsn
 from cdc.core.table import TableName
 from cdc.log.transaction_topic import LAST_MESSAGES
-from cdc.run.health.result import format_duration
 from cdc.run.health.slot_budget import find_room
+from cdc.run.health.slot_holder import find_slot_holder
 from cdc.run.health.standstill import is_recent
 from cdc.run.status.asking.facts import Facts, LogLook
 from cdc.run.status.judging.lag import Lag, LagMeter
@@ -29,10 +28,6 @@ from cdc.run.status.judging.rates import (
 from cdc.run.status.judging.states import Judged
 from cdc.run.status.things import Slot, State, to_time
 
-HELD_SECONDS: Final = 60.0
-"""A transaction that is open for less holds nothing back yet."""
-HELD_BYTES: Final = 64 << 20
-"""A slot that moves on keeps less than this."""
 FEW: Final = LAST_MESSAGES // 4
 """ENDs: a log of which no more were read has no more."""
 
@@ -198,24 +193,8 @@ class Measures:
         """Whom the slot waits for: a capture that does not go on, or a transaction that has been open for long."""
         if capture.is_broken:
             return {"held_by": f"the capture, which {capture.word}"}
-        oldest = look.oldest
-        if oldest is None:
+        holder = find_slot_holder(look.oldest, look.slot.retained_bytes if look.slot else None, look.now)
+        if holder is None:
             return {}
-        if oldest.since is None:
-            # it may have begun a moment ago: only a slot that keeps much says that it did not
-            if look.slot is None or look.slot.retained_bytes < HELD_BYTES:
-                return {}
-            return {
-                "held_by": f"{oldest.name} ({oldest.whose}); since when, only a role with {RIGHT} sees",
-                "release": oldest.remedy,
-            }
-        if (age := look.now - oldest.since) < HELD_SECONDS:
-            return {}
-        asked = (
-            "" if oldest.query_since is None else f", last query {format_duration(look.now - oldest.query_since)} ago"
-        )
-        return {
-            "held_by": f"{oldest.name} ({oldest.whose}), open for {format_duration(age)}{asked}",
-            "held_seconds": round(age),
-            "release": oldest.remedy,
-        }
+        seconds = {} if holder.seconds is None else {"held_seconds": round(holder.seconds)}
+        return {"held_by": holder.text, "release": holder.release, **seconds}

@@ -7,8 +7,8 @@ from cdc.connect.slot_budget import BudgetPolicy
 from cdc.core.errors import CdcError, PreconditionError
 from cdc.core.plural import format_bytes, format_count
 from cdc.run.health.slot_budget import OWN_LIMIT
+from cdc.run.health.slot_holder import HELD_BYTES
 from cdc.run.status.asking.facts import Facts, Trouble
-from cdc.run.status.judging.measures import HELD_BYTES
 from cdc.run.status.things import Level, Slot
 
 URGENT_SECONDS: Final = 1800.0

@@ -59,25 +59,26 @@ def _is_old(found: Verification, now: float) -> bool:
     known."""
     if found.every_seconds is None:
         return False
-    oldest = min((verdict.at or verdict.tried for verdict in found.by_table.values()), default=found.at)
+    oldest = min((verdict.waits_since for verdict in found.by_table.values()), default=found.at)
     return now - oldest.timestamp() > OLD_PERIODS * found.every_seconds or now - found.at.timestamp() > (
         OLD_PERIODS * found.every_seconds
     )
 
 
 def _describe_age(name: str, found: Verification, now: float) -> Trouble:
-    by_age = sorted(found.by_table.items(), key=lambda item: (item[1].at or item[1].tried).timestamp())
-    table, oldest = by_age[0] if by_age else ("", TableVerdict(tried=found.at))
-    at = (oldest.at or oldest.tried).timestamp()
+    by_age = sorted(found.by_table.items(), key=lambda item: item[1].waits_since)
+    table, oldest = by_age[0] if by_age else ("", TableVerdict(tried=found.at, at=found.at))
+    at = oldest.waits_since.timestamp()
     why = f", {oldest.why}" if oldest.why else ""
-    every = format_duration(found.every_seconds or 0.0)
+    age, every = format_duration(now - at), format_duration(found.every_seconds or 0.0)
+    last = f"was compared with the source last {age} ago" if oldest.at else f"could not be compared for {age}"
     return Trouble(
         f"verify.old:{name}",
         Level.KNOW,
         PreconditionError(
-            f"{table} of {name} was compared with the source last {format_duration(now - at)} ago, and is to be each"
-            f" {every}{why}",
-            "see whether `cdc verify --every`, or `cdc follow` with verify.every_seconds, runs, or raise verify.share",
+            f"{table} of {name} {last}, and is to be each {every}{why}",
+            "see whether `cdc verify --every`, or `cdc follow` with verify.every_seconds, runs, or raise verify.share;"
+            " after the last of them, one `cdc verify` ends this",
         ),
         f"{name} is not compared as often as it is to be",
         "A fault would be found late.",

@@ -26,7 +26,7 @@ from cdc.run.tables import problems
 from cdc.run.tables.preflight import examine_tables
 from cdc.run.tables.selection import list_held_by
 from cdc.run.trouble_log import trouble_log
-from cdc.run.verify.kept_results import Turn, keep_turn
+from cdc.run.verify.kept_results import VERIFYING, Turn, keep_turn
 from cdc.run.verify.pinned_source import FollowerReader
 from cdc.run.verify.report import DIFFERENT, STOPPED, Verdict
 from cdc.run.verify.rolling.duty_cycle import DutyCycle, StoppedError
@@ -35,8 +35,6 @@ from cdc.run.verify.rolling.table_comparison import compare_moving, stop_all
 from cdc.run.verify.rolling.table_looks import TableLooks
 from cdc.run.verify.verify import find_incomparable, open_readers
 
-VERIFYING: Final = ".verifying"
-"""The lease of whoever verifies for ever; no follower can have this name."""
 LOOK_SECONDS: Final = 60.0
 """The longest wait until it looks again whether there is something to compare, and after an error."""
 REACH_SECONDS: Final = 600.0

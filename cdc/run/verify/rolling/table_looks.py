@@ -8,7 +8,7 @@ at once more, behind such transactions: only what differs then is a fault.
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,8 +53,9 @@ class TableLooks:
     pace: DutyCycle
     patience: float = PATIENCE_SECONDS
 
-    def look(self, only: Names | None) -> tuple[Lsn, Mapping[str, Look]]:
-        """Look at all rows, or at those with `only` these names, which are then no longer those of open transactions.
+    def look(self, only: Names | None, among: Collection[str] | None = None) -> tuple[Lsn, Mapping[str, Look]]:
+        """Look at all rows, or at those with `only` these names, which are then no longer those of open transactions;
+        in all followers, or those `among` them.
 
         Returns the LSN that every follower had reached. Raises CdcError when the table cannot be compared now, and
         StoppedError.
@@ -63,7 +64,8 @@ class TableLooks:
         since = feed.last_cut()
         if only is not None:
             await_shown(self.connection, self.pace)
-        held = {name: reader.held(self.table) for name, reader in self.readers.items()}
+        names = self.readers if among is None else among
+        held = {name: self.readers[name].held(self.table) for name in names}
         forms = {form.name if form else "": form for form in held.values()}
         moved = MovedRows(feed, self.table, since, [*forms.values()])
         with self._open_folder() as folder:

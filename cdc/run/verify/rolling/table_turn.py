@@ -1,6 +1,6 @@
 """One turn of one table: a look at all rows, then looks at what differed or moved, until a verdict is known."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,8 +14,8 @@ from cdc.run.verify.report import Verdict
 from cdc.run.verify.rolling.comparison import NameDifferences, concat_names
 from cdc.run.verify.rolling.look import Look
 
-LookAt = Callable[[Names | None], tuple[Lsn, Mapping[str, Look]]]
-"""Looks at all rows, or at those of these names."""
+LookAt = Callable[[Names | None, Collection[str] | None], tuple[Lsn, Mapping[str, Look]]]
+"""Looks at all rows in all followers, or at those of these names in these followers."""
 MOST_LOOKS: Final = 5
 """Looks of a turn. What moves in each of them changes all the time."""
 
@@ -66,12 +66,14 @@ def take_turn(look: LookAt, most_keys: int, *, settles: bool) -> tuple[Lsn, Mapp
 
     `settles`: looks again at what has moved, until it is compared, too; else only where something differs.
     """
-    lsn, first = look(None)
+    lsn, first = look(None, None)
     followers = {name: _Follower.of(each) for name, each in first.items()}
     for _ in range(1, MOST_LOOKS):
-        if not any(len(each.left) if settles else each.suspects for each in followers.values()):
+        # a follower is read as a whole, however few names are left: only those that need it
+        unsettled = {name: each for name, each in followers.items() if (len(each.left) if settles else each.suspects)}
+        if not unsettled:
             break
-        lsn, again = look(np.unique(concat_names([each.left for each in followers.values()]), axis=0))
+        lsn, again = look(np.unique(concat_names([each.left for each in unsettled.values()]), axis=0), [*unsettled])
         for name, each in again.items():
             followers[name].take(each, most_keys)
     return lsn, {name: each.verdict() for name, each in followers.items()}

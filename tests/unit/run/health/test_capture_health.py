@@ -175,7 +175,8 @@ def test_lost_history_is_final_whoever_follows(world: World, allowed: Patience) 
     [
         (STARTING, 600.0, False),
         (AT_ONCE, 40.0, True),
-        (VERIFY, 40.0, True),
+        (VERIFY, 59.0, False),
+        (VERIFY, 60.0, True),
         (FOLLOW, 119.0, False),
         (FOLLOW, 120.0, True),
         (BESIDE, 120.0, True),

@@ -71,6 +71,8 @@ def test_postgres_reading_before_our_row_is_progress() -> None:
         # a large transaction is walked through before our row
         (Quiet(FIRST, BEAT), later(60, sent=Lsn(450)), None),
         (Quiet(FIRST, BEAT), later(70, sent=Lsn(450)), 950.0),
+        # its producer waits for a topic that is gone, and Postgres waits for it
+        (Quiet(FIRST, BEAT), later(10, sent=Lsn(450), written={**WRITTEN, "t": {}}), 950.0),
     ],
 )
 def test_start_of_a_standstill(quiet: Quiet, now: Observation, since: float | None) -> None:

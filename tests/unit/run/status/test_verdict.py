@@ -130,6 +130,19 @@ def test_a_rolling_verification_that_does_not_keep_its_period_is_told() -> None:
     assert problem.why == "a.b of lake was compared with the source last 2 h 0 min ago, and is to be each 60 min"
 
 
+def test_a_table_that_never_could_be_compared_grows_old() -> None:
+    """It is tried again and again, which is no comparison."""
+    begun, now = to_time(1_700_000_000), to_time(1_700_007_201)
+    by_table = {
+        "a.b": TableVerdict(tried=now, at=now, verdict="equal"),
+        "a.c": TableVerdict(tried=now, since=begun, why="it is locked"),
+    }
+    kept = {"lake": Verification(at=now, verdict="equal", every_seconds=3600.0, by_table=by_table)}
+    [problem] = list_problems(find_verification_problems(kept, now.timestamp()), None).values()
+    assert (problem.level, problem.since) == (Level.KNOW, begun)
+    assert problem.why == "a.c of lake could not be compared for 2 h 0 min, and is to be each 60 min, it is locked"
+
+
 def test_of_a_tables_verdicts_the_worst_is_shown() -> None:
     old, new = to_time(1_700_000_000), to_time(1_700_000_009)
     verdicts = {

@@ -1,7 +1,7 @@
 """Prints of two sides are compared as a dictionary would compare them, whatever moved, and whatever was spoilt."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
@@ -149,9 +149,11 @@ class Looks:
     def __init__(self, *found: Mapping[str, Look]) -> None:
         self._found = [*found]
         self.asked: list[Names | None] = []
+        self.among: list[Collection[str] | None] = []
 
-    def __call__(self, only: Names | None) -> tuple[Lsn, Mapping[str, Look]]:
+    def __call__(self, only: Names | None, among: Collection[str] | None) -> tuple[Lsn, Mapping[str, Look]]:
         self.asked.append(only)
+        self.among.append(among)
         return Lsn(len(self.asked)), self._found.pop(0)
 
 
@@ -296,7 +298,7 @@ def test_more_rows_than_texts_are_never_equal_unseen(
         ours, theirs = documents(range(count), '{"v":1}'), documents(reversed(range(count)), wrong)
 
         def look(
-            only: Names | None, sides: tuple[StoredRows, StoredRows] = (ours, theirs)
+            only: Names | None, _: Collection[str] | None, sides: tuple[StoredRows, StoredRows] = (ours, theirs)
         ) -> tuple[Lsn, dict[str, Look]]:
             return Lsn(1), {"index": look_at_sides(tmp_path, *sides, only)}
 

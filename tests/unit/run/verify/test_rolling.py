@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from cdc.core.table import TableName
 from cdc.run.pipeline import Pipeline
 from cdc.run.status.stream_report import open_reports
 from cdc.run.status.things import TableVerdict, Verification, to_time
-from cdc.run.verify.kept_results import Turn, keep_results, keep_turn
+from cdc.run.verify.kept_results import VERIFYING, Turn, keep_results, keep_turn
 from cdc.run.verify.report import Report, Verdict
 from cdc.run.verify.rolling.duty_cycle import DutyCycle, StoppedError
 from cdc.run.verify.rolling.schedule import AGAIN_SECONDS, choose_next, list_tried
@@ -107,7 +108,36 @@ def test_what_is_known_stays_while_a_table_cannot_be_compared(tmp_path: Path) ->
     assert (found.verdict, found.by_table["a.a"].why) == ("different", "it is locked")
     # a comparison of all knows better
     keep_results(pipeline, Report(Lsn(9), {"lake": {TableName("a", "a"): EQUAL}}), 1.0)
-    assert (read(pipeline).verdict, read(pipeline).every_seconds, read(pipeline).seconds) == ("equal", 60.0, 1.0)
+    assert (read(pipeline).verdict, read(pipeline).seconds) == ("equal", 1.0)
+
+
+def test_since_when_a_table_cannot_be_compared_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = count(NOW)
+    monkeypatch.setattr("cdc.run.verify.kept_results.time.time", lambda: next(ticks))
+    pipeline, held = kept(tmp_path), {"lake": {"a.a"}}
+    locked = Verdict(None, stopped=PreconditionError("it is locked"))
+    keep_turn(pipeline, turn("a.a", locked), held)
+    first = read(pipeline)
+    since = first.by_table["a.a"].tried
+    assert first.oldest_at == since
+    keep_turn(pipeline, turn("a.a", locked), held)
+    keep_results(pipeline, Report(Lsn(9), {"lake": {TableName("a", "a"): locked}}), 1.0)
+    again = read(pipeline)
+    assert (again.by_table["a.a"].waits_since, again.oldest_at) == (since, since)
+    assert again.by_table["a.a"].tried > since
+    keep_turn(pipeline, turn("a.a", EQUAL), held)
+    assert read(pipeline).by_table["a.a"].since is None
+    assert read(pipeline).by_table["a.a"].waits_since > since
+
+
+def test_a_rolling_verification_that_was_given_up_is_not_missed_for_ever(tmp_path: Path) -> None:
+    pipeline, whole = kept(tmp_path), Report(Lsn(9), {"lake": {TableName("a", "a"): EQUAL}})
+    keep_turn(pipeline, turn("a.a", EQUAL), {"lake": {"a.a"}})
+    with pipeline.leases.hold(VERIFYING):
+        keep_results(pipeline, whole, 1.0)
+        assert read(pipeline).every_seconds == 60.0
+    keep_results(pipeline, whole, 1.0)
+    assert read(pipeline).every_seconds is None
 
 
 @pytest.mark.parametrize("damage", [None, b"", b"{", b'{"at": 7}', b"[]"])

@@ -5,6 +5,7 @@ The source is a dictionary here, with a lake that is real and a follower that is
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -17,6 +18,7 @@ from cdc.columns.rows.row_prints import StoredRows, name_rows, store, to_bytes
 from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.errors import CdcError, PreconditionError
 from cdc.core.position import Lsn
+from cdc.core.table import Table
 from cdc.run.verify.pinned_source import FollowerReader
 from cdc.run.verify.report import DIFFERENT, EQUAL, MOVED, STOPPED
 from cdc.run.verify.rolling import table_looks
@@ -157,6 +159,27 @@ def test_what_the_source_does_not_show_yet_differs_in_nothing(world: World) -> N
     world.catch_up()
     world.hidden[1] = before
     assert words(world) == {"lake": EQUAL, "log": EQUAL}
+
+
+def test_a_follower_that_is_equal_is_read_once(world: World) -> None:
+    """A follower is read as a whole, however few names are looked at."""
+    world.log.append((2, None))
+    looks = world.looks()
+    read = list[str]()
+
+    def count(name: str) -> FollowerReader:
+        reader = looks.readers[name]
+
+        def stored(table: Table) -> Iterator[StoredRows]:
+            read.append(name)
+            yield from reader.stored(table)
+
+        return replace(reader, stored=stored)
+
+    counted = replace(looks, readers={name: count(name) for name in looks.readers})
+    _, found = take_turn(counted.look, 9, settles=False)
+    assert (found["log"].word, found["lake"].word) == (DIFFERENT, EQUAL)
+    assert read == ["lake", "log", "log"]
 
 
 def test_a_row_that_is_missing_or_too_many_is_found(world: World) -> None:
