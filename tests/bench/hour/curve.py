@@ -22,7 +22,9 @@ def draw(samples: Sequence[Sample], kills: Sequence[dict[str, Any]], title: str,
         rate.set_title(f"{title}: transactions a second")
         _line(rate, _rates(samples), "reached", COLOURS[0])
         memory.set_title("memory of cdc follow, MiB")
-        for number, (name, label) in enumerate((("python", "Python"), ("pythons", "all Pythons"), ("java", "Java"))):
+        for number, (name, label) in enumerate(
+            (("held", "Python, held"), ("python", "Python"), ("pythons", "all Pythons"), ("java", "Java"))
+        ):
             _line(memory, _values(samples, name), label, COLOURS[number])
         memory.axhline(MOST_PYTHON, color=LIMIT_COLOUR, linestyle="--", linewidth=1)
         files.set_title("files of the lake")

@@ -81,7 +81,8 @@ class Sampler:
         return {"lags": found} if found else {}
 
     def _memory(self) -> Sample:
-        """The driver's Python, all of its Pythons, and its Java, resident."""
+        """The driver's Python, all of its Pythons, and its Java, resident; and what the first holds: of the pages of
+        files that it has mapped, which grow with the tables, the system takes back what it needs."""
         job = self.follower.job
         if job is None:
             return {}
@@ -89,7 +90,8 @@ class Sampler:
         sizes = [(each.name(), each.memory_info().rss / 2**20) for each in process.children(recursive=True)]
         own, java = process.memory_info().rss / 2**20, sum(size for name, size in sizes if "java" in name)
         others = sum(size for name, size in sizes if "java" not in name)
-        return {"python": round(own, 1), "pythons": round(own + others, 1), "java": round(java, 1)}
+        sizes_by_name = {"python": own, "pythons": own + others, "java": java, "held": _held_bytes(process.pid) / 2**20}
+        return {name: round(size, 1) for name, size in sizes_by_name.items()}
 
     def _disk(self) -> Sample:
         files = [*_sizes(self.pipeline.lake)]
@@ -106,6 +108,12 @@ class Sampler:
             "rows": rows,
             "index_mib": round(sum(state) / 2**20, 1),
         }
+
+
+def _held_bytes(pid: int) -> int:
+    """The memory of a process that no file has."""
+    [found] = re.findall(r"^RssAnon:\s+([0-9]+) kB$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return int(found) * 1024
 
 
 def _sizes(folder: Path) -> list[int]:

@@ -22,6 +22,8 @@ DECLARE
     ahead double precision;
     kind double precision;
     newest bigint;
+    placed bigint;
+    buyer bigint;
 BEGIN
     FOR n IN 0 .. ceil(rate * seconds)::bigint - 1 LOOP
         ahead := n / rate - extract(epoch FROM clock_timestamp() - began);
@@ -34,16 +36,19 @@ BEGIN
         IF n % 100 = 0 THEN
             SELECT last_value INTO newest FROM hour_ids;
         END IF;
+        -- drawn once: in a WHERE, random() is drawn anew for each row, and no index is used
+        placed := 1 + floor(random() * newest)::bigint;
+        buyer := 1 + floor(random() * buyers)::bigint;
         IF kind < inserts THEN
-            INSERT INTO orders VALUES (nextval('hour_ids'), 1 + floor(random() * buyers)::bigint,
+            INSERT INTO orders VALUES (nextval('hour_ids'), buyer,
                 (random() * 1000)::numeric(12, 2), md5(n::text), clock_timestamp());
         ELSIF kind < inserts + 0.05 THEN
-            DELETE FROM orders WHERE id = 1 + floor(random() * newest)::bigint;
+            DELETE FROM orders WHERE id = placed;
         ELSIF kind < inserts + 0.07 THEN
-            UPDATE customers SET name = md5(random()::text) WHERE id = 1 + floor(random() * buyers)::bigint;
+            UPDATE customers SET name = md5(random()::text) WHERE id = buyer;
         ELSE
             UPDATE orders SET total = (random() * 1000)::numeric(12, 2), placed_at = clock_timestamp()
-             WHERE id = 1 + floor(random() * newest)::bigint;
+             WHERE id = placed;
         END IF;
         UPDATE hour_progress SET commits = commits + 1 WHERE writer = by_writer;
         COMMIT;

@@ -10,7 +10,7 @@ from tests.bench.hour.samples import Sample
 from tests.bench.hour.shop import Load
 
 MOST_PYTHON: Final = 500.0
-"""MiB of the driver's Python."""
+"""MiB that the driver's Python holds."""
 FLAT: Final = 1.25
 """Files of the last third, by those of the middle one: what is kept for a while comes and goes."""
 CLOSE_SECONDS: Final = 10.0
@@ -19,23 +19,23 @@ CLOSE_SECONDS: Final = 10.0
 
 def judge(samples: Sequence[Sample], kills: Sequence[Kill], load: Load, began: float) -> dict[str, Any]:
     """The numbers of a run, and whether they keep their limits."""
-    python = max((sample["python"] for sample in samples if "python" in sample), default=0.0)
+    peaks = {name: max((each[name] for each in samples if name in each), default=0.0) for name in ("held", "python")}
     lags = [sample["lake_lag"] for sample in samples if "lake_lag" in sample]
     recoveries = [describe_recovery(kill, samples, began) for kill in kills]
     seconds = [each["recovered"] for each in recoveries if each["recovered"] is not None]
-    growth = {name: grow(samples, name) for name in ("files", "live_files", "mib", "python")}
+    growth = {name: grow(samples, name) for name in ("files", "live_files", "mib", "held")}
     per_row = grow(samples, "mib", by="rows")
     return {
         "rate_asked": load.rate,
         "rate_reached": reached_rate(samples),
         "commits": max((sample.get("commits", 0) for sample in samples), default=0),
-        "python_peak_mib": python,
+        "python_peak_mib": peaks,
         "lake_lag": {name: round(value, 2) for name, value in percentiles(lags).items()},
         "growth_of_last_third": {**growth, "mib_per_row": per_row},
         "recoveries": recoveries,
         "recovery": {name: round(value, 2) for name, value in percentiles(seconds).items()},
         "limits": {
-            "python_below_500_mib": python <= MOST_PYTHON,
+            "python_holds_below_500_mib": peaks["held"] <= MOST_PYTHON,
             "files_flat": is_flat(growth["live_files"]) and is_flat(growth["files"]),
             "all_recovered": len(seconds) == len(kills),
         },

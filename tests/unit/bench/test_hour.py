@@ -28,7 +28,7 @@ def made(files_grow: float = 0.0) -> list[Sample]:
         sample: Sample = {
             "at": float(at),
             "commits": 90 * at,
-            "python": 300.0,
+            "held": 300.0,
             "lake_lag": lag,
             "lags": {"search": lag},
         }
@@ -43,13 +43,13 @@ def test_a_run_is_told_by_its_rate_its_memory_and_its_recoveries() -> None:
     assert found["rate_reached"] == pytest.approx(90)
     assert found["recoveries"][0]["back"] == 10.0
     assert 29 <= found["recoveries"][0]["recovered"] <= 33
-    assert found["limits"] == {"python_below_500_mib": True, "files_flat": True, "all_recovered": True}
+    assert found["limits"] == {"python_holds_below_500_mib": True, "files_flat": True, "all_recovered": True}
 
 
 def test_files_that_only_grow_and_a_follower_that_stays_behind_are_missed_limits() -> None:
     last = Kill("connect", at=1297.0)
     found = judge(made(files_grow=5.0), [KILLED, last], LOAD, began=1000.0)
-    assert found["limits"] == {"python_below_500_mib": True, "files_flat": False, "all_recovered": False}
+    assert found["limits"] == {"python_holds_below_500_mib": True, "files_flat": False, "all_recovered": False}
 
 
 def test_part_that_was_not_started_again_has_not_recovered() -> None:
