@@ -80,7 +80,7 @@ class Evaluation:
     def _count_searched(self, found: Mapping[Key, Set[Key]], queries: Queries) -> None:
         ended = dict.fromkeys([*queries.refused, *queries.gone, *self.refused], NONE)
         for key, rows in {**found, **ended}.items():
-            self.counts[key] = len(rows) - len(self.there.rows_of(self._table.name, key))
+            self.counts[key] = len(rows) - self.there.count_of(self._table.name, key)
         self._limit({})
 
     def _outcome(self, found: Found, queries: Queries) -> Outcome:
@@ -152,13 +152,13 @@ class Evaluation:
         while self.there.count(self._table.name) + self.counts.total() > self.most_matches:
             largest = max({*self.there.queries(self._table.name), *self.counts} - self.refused.keys(), key=self._count)
             self._refuse({largest: str(search.too_many_rows(self.most_matches))})
-            self.counts[largest] = -len(self.there.rows_of(self._table.name, largest))
+            self.counts[largest] = -self.there.count_of(self._table.name, largest)
             for queries in found.values():
                 queries.discard(largest)
 
     def _count(self, query: Key) -> tuple[int, Key]:
         # of as many, always the same one: a batch may be repeated
-        return len(self.there.rows_of(self._table.name, query)) + self.counts[query], query
+        return self.there.count_of(self._table.name, query) + self.counts[query], query
 
     def _matching(self, texts: Sequence[str]) -> Sequence[tuple[Key, Sequence[int]]]:
         """Match documents with all queries; those that fail at one of them are refused."""

@@ -26,6 +26,7 @@ from cdc.sinks.percolator import layout, refusals, search
 from cdc.sinks.percolator.evaluation import Evaluation, Outcome
 from cdc.sinks.percolator.layout import Topics
 from cdc.sinks.percolator.match_log import MatchLog
+from cdc.sinks.percolator.matches import Change, Matches
 from cdc.sinks.percolator.percolators import Percolators, Refused
 from cdc.sinks.percolator.queries import Key, Queries, changed_texts
 from cdc.sinks.percolator.records import Moment, Reached
@@ -90,11 +91,13 @@ class PercolatorFollower:
         reach("percolator.rows")
         with open_client(self._cluster) as client:
             outcomes = self._evaluate(client, batch.tables, version_at(position))
-        matches = self._log.matches
-        changes = [change for name, each in outcomes.items() for change in matches.changes(name, each.found)]
+
+        def find_changes(there: Matches) -> Iterator[Change]:
+            return (change for name, each in outcomes.items() for change in there.changes(name, each.found))
+
         reached = Reached(position, frozenset(outcomes))
         reach("percolator.evaluated")
-        self._log.commit(changes, reached, Moment(position, batch.committed_ms))
+        self._log.commit(find_changes, reached, Moment(position, batch.committed_ms))
         reach("percolator.committed")
 
     def _evaluate(self, client: OpenSearch, changes: Changes, version: int) -> dict[TableName, Outcome]:

@@ -1,6 +1,6 @@
 """The follower's topics: reads what there is, and writes changes with the position in one transaction."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Self
@@ -12,9 +12,12 @@ from cdc.log.settings import LogSettings
 from cdc.sinks.owner import Owner
 from cdc.sinks.percolator import records
 from cdc.sinks.percolator.layout import Topics
-from cdc.sinks.percolator.matches import Change, Matches, Pair
+from cdc.sinks.percolator.matches import Change, Matches
 from cdc.sinks.percolator.records import Moment, Reached
 from cdc.sinks.transactional_state import TopicState, TransactionalState, committed_records
+
+FindChanges = Callable[[Matches], Iterator[Change]]
+"""Finds what begins and ends by what there is, in the same order each time; it may be `put` meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +42,15 @@ class MatchReader:
         return cls(log, topics, TopicState(log, topic, Reached(), partial(_after, owner, topic)))
 
     def read(self) -> MatchState:
-        return MatchState(self.reached.read(), Matches(self._read_present()))
+        return MatchState(self.reached.read(), Matches(self._read_changes()))
 
     def close(self) -> None:
         self.reached.close()
 
-    def _read_present(self) -> Iterable[Pair]:
-        """The matches that there are: of each key, the newest record counts."""
-        there = set[bytes]()
+    def _read_changes(self) -> Iterator[Change]:
+        """What led to the matches that there are: of each key, the newest record counts."""
         for record in committed_records(self.log, self.topics.present.name):
-            (there.discard if record.value is None else there.add)(record.key or b"")
-        return map(records.to_pair, there)
+            yield Change(records.to_pair(record.key or b""), begins=record.value is not None)
 
 
 def _after(owner: Owner, topic: str, reached: Reached, record: Record) -> Reached:
@@ -106,16 +107,17 @@ class MatchLog:
             self.prepare()
             self._states.open()
 
-    def commit(self, changes: Sequence[Change], reached: Reached, moment: Moment) -> None:
+    def commit(self, find_changes: FindChanges, reached: Reached, moment: Moment) -> None:
         """Write matches and ends of matches, and how far the follower is: consumers see all of it, or nothing."""
         self.open()
         with self._states.transaction() as writer:
-            for change in changes:
+            for change in find_changes(self.matches):
                 for topic, record in self._records_of(change, moment):
                     writer.write(topic.name, record.key, record.value)
             self._write_reached(writer, reached)
         self._states.state = MatchState(reached, self.matches)
-        for change in changes:
+        # found once more: those of a table that is matched as a whole take more memory than the matches
+        for change in find_changes(self.matches):
             self.matches.put(change)
 
     def store(self, reached: Reached) -> None:

@@ -16,13 +16,17 @@ def of(found: set[tuple[str, str]], table: TableName = TABLE) -> list[Pair]:
     return [Pair(table, query, row) for query, row in sorted(found)]
 
 
+def matches_of(*pairs: Pair) -> Matches:
+    return Matches(Change(pair, begins=True) for pair in pairs)
+
+
 @examples(500)
 @given(before=pairs, after=pairs, other=pairs, rows=st.sets(st.sampled_from(KEYS)))
 def test_the_differences_lead_to_what_is(
     before: set[tuple[str, str]], after: set[tuple[str, str]], other: set[tuple[str, str]], rows: set[str]
 ) -> None:
     """Some rows are matched with all queries; the queries of all other differences were searched for."""
-    there = Matches([*of(before), *of(other, OTHER)])
+    there = matches_of(*of(before), *of(other, OTHER))
     queries = {query for query, row in before ^ after if row not in rows}
     found = Found(
         {row: {query for query, at in after if at == row} for row in rows},
@@ -32,15 +36,18 @@ def test_the_differences_lead_to_what_is(
     assert {(c.pair.query, c.pair.row) for c in changes if c.begins} == after - before
     assert {(c.pair.query, c.pair.row) for c in changes if not c.begins} == before - after
     assert len(changes) == len(before ^ after)
-    for change in (*changes, *changes):
+    for change in (*there.changes(TABLE, found), *changes):
         there.put(change)
     assert {*there.pairs()} == {*of(after), *of(other, OTHER)}
     assert [*there.changes(TABLE, found)] == []
     assert {*there.queries(TABLE)} == {query for query, _ in after}
+    assert there.rows_of(TABLE, {*KEYS}) == {key: {row for query, row in after if query == key} for key in KEYS}
+    assert all(there.count_of(TABLE, key) == len({row for query, row in after if query == key}) for key in KEYS)
+    assert {*there._sets} == {*there._uses} == {there.queries_of(pair.table, pair.row) for pair in there.pairs()}
 
 
 def test_rows_that_match_as_before_end_with_their_query_only() -> None:
-    there = Matches(of({("a", "b"), ("c", "b"), ("d", "b")}))
+    there = matches_of(*of({("a", "b"), ("c", "b"), ("d", "b")}))
     found = Found({}, {"a": set(), "c": set(), "d": {"e"}}, same={"b"}, ended={"a"})
     changes = [*there.changes(TABLE, found)]
     assert changes == [
