@@ -1,6 +1,8 @@
 """Explains in one line of its log why a service did not start."""
 
 import re
+import time
+from math import inf
 from pathlib import Path
 from typing import Final
 
@@ -25,12 +27,17 @@ def command_error(part: str, doing: str, output: str) -> PreconditionError:
     return PreconditionError(f"{part}: {doing} failed: {pick_last_error(output)}", "remove the cause, then start again")
 
 
-def timeout_error(part: str, log: Path, offset: int, patience: float) -> UnreachableError:
-    """The error for `part` that runs and does not answer; it has been stopped again."""
+def timeout_error(part: str, log: Path, offset: int, waited: float) -> UnreachableError:
+    """The error for `part` that runs and has not answered for `waited` seconds."""
     line = pick_last_error(read_from(log, offset))
     return UnreachableError(
-        f"{part} did not answer within {patience:.0f} s; last in its log: {line}", f"start again, or see {log}"
+        f"{part} did not answer within {waited:.0f} s; last in its log: {line}", f"start again, or see {log}"
     )
+
+
+def count_silence(log: Path) -> float:
+    """The seconds since something was last written to `log`; since ever if there is none."""
+    return time.time() - log.stat().st_mtime if log.exists() else inf
 
 
 def size(log: Path) -> int:

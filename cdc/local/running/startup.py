@@ -17,6 +17,9 @@ from cdc.local.state_dir import Home
 from cdc.progress import Progress
 
 _PATIENCE: Final = 120.0
+"""For an answer, and for another line in its log: a search node needs minutes beside 1,500 transactions a second."""
+_LONGEST: Final = 600.0
+"""For an answer, however much it writes."""
 _POLL: Final = 0.1
 
 
@@ -82,8 +85,11 @@ def _has_come_up(home: Home, found: _Started) -> bool:
         raise failures.startup_error(part, log, found.log_offset)
     if found.candidate.answers():
         return True
-    if time.monotonic() - found.since > _PATIENCE:
+    waited = time.monotonic() - found.since
+    if waited > _LONGEST or min(waited, failures.count_silence(log)) > _PATIENCE:
+        # before its end, of which it writes as well
+        late = failures.timeout_error(part, log, found.log_offset, waited)
         # else the next `up` would find it running, and wait for it again
         processes.stop(home, part, signal.SIGTERM, patience=10)
-        raise failures.timeout_error(part, log, found.log_offset, _PATIENCE)
+        raise late
     return False
