@@ -21,6 +21,7 @@ from cdc.local.fetch.cache import CACHE_VARIABLE, open_folder
 from cdc.local.launch_context import LaunchContext
 from cdc.local.running.failures import command_error
 from cdc.local.running.processes import Launch, User
+from cdc.local.servers.left_sessions import await_left_sessions
 from cdc.local.state.files import write
 from cdc.local.state.passwords import password
 from cdc.local.state.ports import LOOPBACK
@@ -60,7 +61,8 @@ _ENVIRONMENT: Final = {"LC_ALL": "C", "PGTZ": "UTC"}
 def launch(site: LaunchContext) -> Launch:
     """Unpack the binaries and make the cluster, if they are missing; returns the server's launch.
 
-    PreconditionError if initdb fails, or root's unprivileged user cannot reach the binaries.
+    PreconditionError if initdb fails, sessions of a killed server go on, or root's unprivileged user cannot reach the
+    binaries.
     """
     user = server_user()
     programs = unpack(site.files["postgres"][0], site.cache) / "bin"
@@ -72,6 +74,7 @@ def launch(site: LaunchContext) -> Launch:
     folder = data_folder(site.home, user)
     if not (folder / "data").exists():
         _make_cluster(site.home, programs, folder, user)
+    await_left_sessions(folder / "data")
     command = (str(programs / "postgres"), "-D", str(folder / "data"), "-c", f"port={site.ports[Service.POSTGRES]}")
     return Launch(Service.POSTGRES, command, _ENVIRONMENT, folder, user)
 

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,11 +18,12 @@ import pytest
 
 from cdc.core.errors import PreconditionError, RefusedError
 from cdc.local.fetch.registry import REGISTRY_VARIABLE
-from cdc.local.servers import connect_worker
+from cdc.local.servers import connect_worker, left_sessions
 from cdc.local.services import Endpoints, Home, Service, ServiceStatus, down, endpoints, status, up, wipe
 from cdc.local.state import ports
 from cdc.local.state.passwords import Password
 from tests.support.parts.servers_fixture import Servers
+from tests.support.waiting import until
 
 POSTGRES = {Service.POSTGRES}
 UP = "import sys, pathlib; from cdc.local.services import *; up(Home(pathlib.Path(sys.argv[1])), {Service.POSTGRES})"
@@ -218,6 +220,33 @@ def test_a_killed_part_comes_back(postgres: Home) -> None:
     assert _pids(postgres)[Service.POSTGRES] is None
     up(postgres, POSTGRES)
     assert _pids(postgres)[Service.POSTGRES] not in (None, first)
+
+
+def test_sessions_that_a_killed_postgres_leaves_are_waited_for(postgres: Home) -> None:
+    """One that computes ends when it next waits for something."""
+    found = up(postgres, POSTGRES)
+    with closing(psycopg.connect(found.postgres_dsn(), autocommit=True)) as computing, ThreadPoolExecutor(1) as thread:
+        [session] = computing.execute("SELECT pg_backend_pid()").fetchone() or ()
+        told = thread.submit(computing.execute, b"DO $$ BEGIN FOR i IN 1..40000000 LOOP NULL; END LOOP; END $$")
+        until(lambda: psutil.Process(session).cpu_times().user > 0.2, "it computes")
+        psutil.Process(_pids(postgres)[Service.POSTGRES]).kill()
+        assert psutil.pid_exists(session)
+        assert _one(up(postgres, POSTGRES), "SELECT 1") == 1
+        assert told.done()
+
+
+def test_a_session_that_outlasts_its_postgres_is_named(postgres: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(left_sessions, "LEFT_SECONDS", 0.5)
+    found = up(postgres, POSTGRES)
+    with closing(psycopg.connect(found.postgres_dsn())) as stopped:
+        [session] = stopped.execute("SELECT pg_backend_pid()").fetchone() or ()
+        psutil.Process(session).suspend()
+        psutil.Process(_pids(postgres)[Service.POSTGRES]).kill()
+        told = rf"still run \(processes {session}\) → end them \(kill {session}\)"
+        with pytest.raises(PreconditionError, match=told):
+            up(postgres, POSTGRES)
+        psutil.Process(session).kill()
+        assert _one(up(postgres, POSTGRES), "SELECT 1") == 1
 
 
 def test_a_part_that_dies_shows_the_telling_line(postgres: Home) -> None:
