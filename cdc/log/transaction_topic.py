@@ -84,8 +84,8 @@ def check_position(reader: Reader, topic: str, position: Position) -> None:
     if at >= behind:
         raise HistoryLostError(f"{topic} ends at {behind}, before this follower's {at}", RECAPTURE)
     if position.has_end:
-        ends = read_ends_between(reader, topic, position.end_offset, position.end_offset + 1, position.log_start)
-        if not len(ends) or (ends.last.lsn, ends.last.tx_id) != (position.lsn, position.tx_id):
+        found = _first_end(reader, topic, at, at)
+        if found is None or (found.lsn, found.tx_id) != (position.lsn, position.tx_id):
             raise HistoryLostError(
                 f"{topic} holds another event at offset {at} than the commit at {format_lsn(position.lsn)} that was"
                 " applied",
@@ -112,7 +112,7 @@ def has_confirmed(reader: Reader, topic: str, lsn: Lsn, log_start: LogStart) -> 
     low = _before_first_above(reader, topic, Lsn(lsn - 1), behind, log_start)
     # a session's first BEGIN names no LSN: those before it show that others do
     low = max(low - LAST_MESSAGES, first)
-    for record in reader.read(topic, 0, log_start.to_topic_offset(low), log_start.to_topic_offset(behind)):
+    for record in reader.peek(topic, 0, log_start.to_topic_offset(low), log_start.to_topic_offset(behind)):
         found = parse_ends(topic, [record.offset], [record.value])
         confirmed = parse_confirmed_lsn(record.value or b"{}")
         result = False if confirmed is not None else result
@@ -186,7 +186,7 @@ def _before_first_above(reader: Reader, topic: str, lsn: Lsn, until: int, log_st
 
 
 def _first_end(reader: Reader, topic: str, start: int, until: int) -> TransactionEnd | None:
-    for record in reader.read(topic, 0, start, until + 1):
+    for record in reader.peek(topic, 0, start, until + 1):
         found = parse_ends(topic, [record.offset], [record.value])
         if len(found):
             return found.last

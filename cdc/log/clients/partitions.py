@@ -48,15 +48,19 @@ class PollResult:
 class Partitions:
     """A consumer without a group, and the known partitions; reads `committed` records only, or all.
 
-    `empty_ms`: how long a broker waits with an empty answer.
+    `empty_ms`: how long a broker waits with an empty answer. `ahead_bytes`: what it asks for at once, and keeps; what
+    _FETCHING says if it is None.
     """
 
-    def __init__(self, log: LogSettings, *, committed: bool = True, empty_ms: int = 100) -> None:
+    def __init__(
+        self, log: LogSettings, *, committed: bool = True, empty_ms: int = 100, ahead_bytes: int | None = None
+    ) -> None:
         self._connection = Connection(log)
         self._known: dict[str, list[LogPartition]] = {}
         options = {
             **self._connection.options(),
             **_FETCHING,
+            **(_fetching_at_most(ahead_bytes) if ahead_bytes else {}),
             "fetch.wait.max.ms": empty_ms,
             # required by the client; nothing joins it, and no offset is committed
             "group.id": f"cdc-{log.prefix}",
@@ -131,6 +135,10 @@ class Partitions:
 
         found = self._ask(answers) if places else []
         return {LogPartition(each.topic, each.partition): each.offset for each in found}
+
+
+def _fetching_at_most(size: int) -> dict[str, Any]:
+    return {"max.partition.fetch.bytes": size, "queued.max.messages.kbytes": max(size // 1024, 1)}
 
 
 def _split_events(found: list[Message]) -> PollResult:

@@ -16,6 +16,8 @@ from cdc.log.clients.partitions import LogPartition, Partitions
 from cdc.log.settings import LogSettings
 
 POLL_SECONDS, POLL_RECORDS = 1.0, 5_000
+PEEK_BYTES, PEEK_RECORDS = 64 * 1024, 500
+"""What `peek` asks for at once: some hundred events of transactions. Else a look for one fetches up to 32 MiB."""
 EMPTY_MS = 10
 """How long a broker waits with an empty answer: what is read is there, and only such an answer tells of its end."""
 SETTLE_SECONDS, SETTLE_POLL_SECONDS = 10.0, 0.02
@@ -38,7 +40,11 @@ class Reader:
     """Reads records of given partitions, only `committed` ones by default; commits no offsets."""
 
     def __init__(self, log: LogSettings, *, committed: bool = True) -> None:
+        self._log = log
+        self._committed = committed
         self._partitions = Partitions(log, committed=committed, empty_ms=EMPTY_MS)
+        self._stretches = _Stretches(self._partitions, POLL_RECORDS)
+        self._peeks: _Stretches | None = None
 
     def __enter__(self) -> "Reader":
         return self
@@ -47,7 +53,9 @@ class Reader:
         self.close()
 
     def close(self) -> None:
-        self._partitions.close()
+        for each in (self._stretches, self._peeks):
+            if each:
+                each.close()
 
     def forget(self, topic: str) -> None:
         """Ask for the topic's partitions again on next use."""
@@ -72,36 +80,63 @@ class Reader:
 
         Raises UnreachableError when nothing arrives for STALL_SECONDS.
         """
-        for found in self._stretch(LogPartition(topic, partition), start, end):
-            for message in found:
-                offset, (_, written_ms) = message.offset() or 0, message.timestamp()
-                yield Record(topic, partition, offset, message.key(), message.value(), written_ms)
+        return _to_records(topic, partition, self._stretches.read(LogPartition(topic, partition), start, end))
+
+    def peek(self, topic: str, partition: int, start: int, end: int) -> Iterator[Record]:
+        """Read the same in small fetches, for who stops at one of the first. Raises like `read`."""
+        if self._peeks is None:
+            partitions = Partitions(self._log, committed=self._committed, empty_ms=EMPTY_MS, ahead_bytes=PEEK_BYTES)
+            self._peeks = _Stretches(partitions, PEEK_RECORDS)
+        return _to_records(topic, partition, self._peeks.read(LogPartition(topic, partition), start, end))
 
     def read_pairs(self, topic: str, partition: int, start: int, end: int) -> Iterator[tuple[bytes, bytes | None]]:
         """Read the keys and values of the same records, for less. Raises like `read`."""
-        for found in self._stretch(LogPartition(topic, partition), start, end):
+        for found in self._stretches.read(LogPartition(topic, partition), start, end):
             yield from ((message.key() or b"", message.value()) for message in found)
 
     def read_columns(
         self, topic: str, partition: int, start: int, end: int
     ) -> Iterator[tuple[list[bytes], list[bytes | None]]]:
         """Read the same in pieces: all keys of one, and all values. Raises like `read`."""
-        for found in self._stretch(LogPartition(topic, partition), start, end):
+        for found in self._stretches.read(LogPartition(topic, partition), start, end):
             yield [message.key() or b"" for message in found], [message.value() for message in found]
 
     def read_messages(self, topic: str, partition: int, start: int, end: int) -> Iterator[Messages]:
         """Read the same as columns in pieces, without tombstones. Raises like `read`."""
-        for found in self._stretch(LogPartition(topic, partition), start, end):
+        for found in self._stretches.read(LogPartition(topic, partition), start, end):
             yield to_messages(topic, [message for message in found if message.value() is not None])
 
-    def _stretch(self, place: LogPartition, start: int, end: int) -> Iterator[list[Message]]:
+
+class _Stretches:
+    """Reads one stretch of a partition after the other: a new one ends one that was left unfinished."""
+
+    def __init__(self, partitions: Partitions, at_once: int) -> None:
+        self._partitions = partitions
+        self._at_once = at_once
+        self._newest = 0
+
+    def close(self) -> None:
+        self._newest += 1
+        self._partitions.close()
+
+    def read(self, place: LogPartition, start: int, end: int) -> Iterator[list[Message]]:
+        """The messages with start ≤ offset < end, in pieces of up to `at_once`."""
         if start >= end:
             return
-        # in place of any other assignment: another read on this reader ends an unfinished one
+        self._newest += 1
+        own = self._newest
         self._partitions.consumer.assign([place.at(start)])
+        try:
+            yield from self._poll(place, start, end)
+        finally:
+            # else the consumer would ask for more for as long as it is open
+            if self._newest == own:
+                self._partitions.consumer.unassign()
+
+    def _poll(self, place: LogPartition, start: int, end: int) -> Iterator[list[Message]]:
         reached, moved = start, time.monotonic()
         while reached < end:
-            found = self._partitions.poll(POLL_SECONDS, POLL_RECORDS)
+            found = self._partitions.poll(POLL_SECONDS, self._at_once)
             # the reported end counts, too: markers of transactions come as no message (KIP-98)
             if found.messages or found.ended:
                 behind = (found.messages[-1].offset() or 0) + 1 if found.messages else start
@@ -109,10 +144,17 @@ class Reader:
             elif time.monotonic() - moved > STALL_SECONDS:
                 raise UnreachableError(f"{place.topic} stands still at {reached} of {end}", "is every broker running?")
             if reached >= end:
-                # else the consumer would ask for more for as long as it is open
+                # before the last piece is used, which may take long
                 self._partitions.consumer.unassign()
             # the consumer fetches ahead, beyond `end`
             yield [each for each in found.messages if (each.offset() or 0) < end] if reached > end else found.messages
+
+
+def _to_records(topic: str, partition: int, pieces: Iterator[list[Message]]) -> Iterator[Record]:
+    for found in pieces:
+        for message in found:
+            offset, (_, written_ms) = message.offset() or 0, message.timestamp()
+            yield Record(topic, partition, offset, message.key(), message.value(), written_ms)
 
 
 def read_span(reader: Reader, topic: str) -> tuple[int, int]:

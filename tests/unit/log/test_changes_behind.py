@@ -36,6 +36,8 @@ class CountedReader:
             event = {"status": "END", "id": f"7:{at}", "event_count": 2, "data_collections": counts, "ts_ms": 5}
             yield Record(topic, partition, at, None, json.dumps(event).encode())
 
+    peek = read
+
 
 def position(at: int, start: LogStart = FIRST_LOG) -> Position:
     return Position(at, Lsn(at), 7, log_start=start)

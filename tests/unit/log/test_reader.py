@@ -6,7 +6,7 @@ import pytest
 
 from cdc.log.clients import reader
 from cdc.log.clients.partitions import LogPartition, PollResult
-from cdc.log.clients.reader import EMPTY_MS, Reader
+from cdc.log.clients.reader import EMPTY_MS, PEEK_BYTES, Reader
 from cdc.log.settings import LogSettings
 
 PLACE = LogPartition("changes", 0)
@@ -36,8 +36,10 @@ class MemoryPartitions:
 
     results: ClassVar[list[PollResult]] = []
 
-    def __init__(self, log: LogSettings, *, committed: bool, empty_ms: int) -> None:
+    def __init__(self, log: LogSettings, *, committed: bool, empty_ms: int, ahead_bytes: int | None = None) -> None:
         assert empty_ms == EMPTY_MS
+        self.ahead_bytes = ahead_bytes
+        self.closed = False
         self.assigned: list[Any] = []
         self.consumer = self
 
@@ -46,6 +48,9 @@ class MemoryPartitions:
 
     def unassign(self) -> None:
         self.assigned = []
+
+    def close(self) -> None:
+        self.closed = True
 
     def poll(self, seconds: float, most: int) -> PollResult:
         assert self.assigned
@@ -81,3 +86,22 @@ def test_what_is_read_is_assigned_until_its_end(
     assert (own.assigned, partitions.results) == ([], [])
     # nothing is asked where there is nothing
     assert [*reading.read(*PLACE, 3, 3)] == []
+
+
+def test_what_is_left_unfinished_asks_for_nothing(
+    partitions: type[MemoryPartitions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever peeks at the first message leaves the others; an old stretch that ends late takes nothing from a new."""
+    monkeypatch.setattr(partitions, "results", [polled(0, 1), polled(0, 1), polled(4, 5)])
+    reading = Reader(LogSettings(bootstrap="nowhere:9", prefix="p"))
+    looked = next(record.offset for record in reading.peek(*PLACE, 0, 100))
+    peeks: Any = reading._peeks
+    assert (looked, peeks._partitions.assigned, peeks._partitions.ahead_bytes) == (0, [], PEEK_BYTES)
+    old, new = reading.read(*PLACE, 0, 100), reading.read(*PLACE, 4, 100)
+    assert (next(old).offset, next(new).offset) == (0, 4)
+    del old
+    own: Any = reading._partitions
+    assert own.assigned == [PLACE.at(4)]
+    reading.close()
+    assert own.closed
+    assert peeks._partitions.closed

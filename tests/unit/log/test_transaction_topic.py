@@ -31,6 +31,9 @@ class Topic:
             event = {"status": "BEGIN"} if lsn is None else {"status": "END", "id": f"{lsn}:{lsn}", "event_count": 0}
             yield Record(topic, partition, offset, None, json.dumps({**event, "ts_ms": 0}).encode())
 
+    def peek(self, topic: str, partition: int, start: int, end: int) -> Iterator[Record]:
+        return self.read(topic, partition, start, end)
+
 
 @st.composite
 def topics(draw: st.DrawFn) -> list[int | None]:
