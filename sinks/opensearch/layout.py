@@ -202,7 +202,7 @@ def table_settings(shards: int, replicas: int, gc_deletes_hours: int) -> dict[st
         # longer than a dead writer lives: a late write has revived a deleted document (seen)
         "gc_deletes": f"{gc_deletes_hours}h",
         # a killed node repeats what it has not flushed: by default 512 MB, in which a busy one spent minutes
-        "translog.flush_threshold_size": "64mb",
+        "translog.flush_threshold_size": "16mb",
         "mapping.total_fields.limit": MOST_FIELDS,
     }
 
