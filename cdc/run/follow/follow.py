@@ -38,7 +38,7 @@ from cdc.run.lease import Lease
 from cdc.run.pipeline import Pipeline
 from cdc.run.rebuilds import drop_regularly
 from cdc.run.shutdown import StopEvent, stop_on_signals
-from cdc.run.spark.arenas import limit_arenas
+from cdc.run.spark.arenas import limit_arenas, release_regularly
 from cdc.run.spark.errors import check_spark
 from cdc.run.spark.gc_tuning import relax_gc
 from cdc.run.tables import problems
@@ -109,6 +109,7 @@ def _follow_once(
         monitor = CaptureMonitor(pipeline, target, say, stops, resyncs)
         context = FollowContext(target, say, stops, resyncs, reports, leases)
         held.enter_context(trouble_log(pipeline.state))
+        held.enter_context(run_in_background(release_regularly, "memory"))
         pipeline.start_spark()
         streams = ProcessStreams(pipeline, names, ended, context)
         if pipeline.lake_name in names:

@@ -11,13 +11,10 @@ from cdc.core.errors import CdcError
 from cdc.core.lines import WarningLine
 from cdc.core.position import Position
 from cdc.run.background import run_in_background
-from cdc.run.spark.arenas import release_memory
 from cdc.run.spark.errors import to_cdc_error
 from cdc.sinks.lake.maintenance import LakeMaintenance
 
 EVERY_SECONDS = 5.0
-RELEASE_SECONDS = 15.0
-"""Pause between two releases of unused memory."""
 POSITIONS_SECONDS = 60.0
 """Pause between two looks at the positions of the followers behind the lake."""
 
@@ -36,7 +33,7 @@ def run_maintenance(
 def _maintain(
     maintenance: LakeMaintenance, read_positions: ReadPositions, say: Callable[[str], None], ended: threading.Event
 ) -> None:
-    read_at, positions, released_at = float("-inf"), None, time.monotonic()
+    read_at, positions = float("-inf"), None
     last_problem: str | None = None
     while not ended.wait(EVERY_SECONDS):
         try:
@@ -48,10 +45,6 @@ def _maintain(
                 maintenance.run(positions)
                 COUNTERS.add(UPKEEP_SECONDS, by=time.monotonic() - began)
             problem = None
-            # after a round: it holds more memory than anything else in the driver
-            if time.monotonic() - released_at > RELEASE_SECONDS:
-                released_at = time.monotonic()
-                release_memory()
         # without maintenance the stream is slower but right: the problem is said once, and the round tried again
         except (CdcError, OSError) as error:
             problem = str(error if isinstance(error, CdcError) else to_cdc_error("the lake's maintenance", error))

@@ -9,11 +9,14 @@ second with views and searches, 240 MiB of 400 were holes.
 
 import ctypes
 import gc
+import threading
 from collections.abc import Callable
 from typing import Final
 
 import pyarrow as pa
 
+RELEASE_SECONDS: Final = 5.0
+"""Pause between two releases of free memory."""
 ARENAS: Final = 2
 MAPPED_BYTES: Final = 256 * 1024
 """Buffers of this size are mapped, each by itself, and returned when they are freed."""
@@ -38,6 +41,12 @@ def release_memory() -> None:
     gc.collect()
     pa.default_memory_pool().release_unused()
     _call("malloc_trim", 0)
+
+
+def release_regularly(ended: threading.Event) -> None:
+    """Release memory again and again: each batch leaves holes of 100 MiB."""
+    while not ended.wait(RELEASE_SECONDS):
+        release_memory()
 
 
 def _call(name: str, *arguments: int) -> None:
