@@ -60,7 +60,7 @@ def _write_rows(writer: TableWriter, changes: ViewChanges) -> WrittenRows:
     file = data_files.write(writer.storage, changes.rows, writer.statistics_columns, types)
     if writer.rows.row_files and writer.rows.row_files.schema == changes.hashed.schema:
         # the next changes are compared with these
-        writer.rows.row_files.held.put(file.path, changes.hashed)
+        writer.rows.row_files.hold(file.path, changes.hashed)
     return WrittenRows(file.path, file.size, file.rows, file.stats, keys, existed)
 
 

@@ -28,7 +28,7 @@ FORMAT: Final = 3
 MANIFEST: Final = "index.json"
 GROWTH: Final = 4
 """A run merges into the one before unless that is more than this many times larger."""
-MAX_MEMORY_ENTRIES: Final = 200_000
+MAX_MEMORY_ENTRIES: Final = 100_000
 """Smaller runs are saved only on close; after a crash their files are read again."""
 
 

@@ -13,9 +13,9 @@ from cdc.columns.rows.key_fingerprints import concat_keys
 from cdc.sinks.lake.index.run_files import write_run
 from cdc.sinks.lake.index.sorted_runs import IsLive, MemoryRun, SortedRun, sort_run
 
-MAX_MEMORY_ENTRIES: Final = 4_000_000
+MAX_MEMORY_ENTRIES: Final = 500_000
 """Runs with more entries in total, 24 bytes each, merge file to file."""
-RANGE_ENTRIES: Final = 500_000
+RANGE_ENTRIES: Final = 200_000
 """Entries of each run per step of a merge, at most."""
 
 

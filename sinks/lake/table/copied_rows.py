@@ -41,7 +41,7 @@ def read_held(copies: RowFiles, storage: Storage, file: DataFile) -> pa.Table | 
     """All rows of a small file, which are held in memory from now on; None for a larger one."""
     if file.rows >= MIN_COPIED_ROWS:
         return None
-    return copies.held.find(file.path, lambda: _concatenate(copies, _read_whole(copies, storage, file.path)))
+    return copies.find_held(file.path, lambda: _concatenate(copies, _read_whole(copies, storage, file.path)))
 
 
 def _request(copies: RowFiles, storage: Storage, file: DataFile) -> None:

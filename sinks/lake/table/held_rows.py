@@ -7,12 +7,12 @@ from typing import Final
 
 import pyarrow as pa
 
-HELD_BYTES: Final = 32 * 1024 * 1024
-"""Of one table or view."""
+HELD_BYTES: Final = 48 * 1024 * 1024
+"""Of all tables and views of this process together."""
 
 
 class HeldRows:
-    """The rows of the last used files, up to `most` bytes. A data file never changes."""
+    """The rows of the last used files, up to `most` bytes. `path`: the file's, and its folder's. It never changes."""
 
     def __init__(self, most: int = HELD_BYTES) -> None:
         self._most = most
@@ -39,3 +39,7 @@ class HeldRows:
                 self._bytes += rows.nbytes
             while self._bytes > self._most:
                 self._bytes -= self._held.popitem(last=False)[1].nbytes
+
+
+HELD: Final = HeldRows()
+"""What this process holds."""

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from cdc.columns.arrays import Integers
 from cdc.sinks.lake.index.run_files import make_private_folder, open_private
-from cdc.sinks.lake.table.held_rows import HeldRows
+from cdc.sinks.lake.table.held_rows import HELD
 
 BATCH_ROWS: Final = 65_536
 _SUFFIX: Final = ".rows"
@@ -89,12 +89,21 @@ class RowFiles:
         # other columns have other files
         columns = ", ".join(f"{field.name} {field.type}" for field in schema)
         self._folder = folder / blake2b(columns.encode(), digest_size=8).hexdigest()
-        self.held = HeldRows()
-        """Small files, of which no copies are made."""
         self._open: dict[str, RowFile] = {}
         self._writing: dict[str, Future[None]] = {}
         # one: it decodes whole files beside whoever waits for a few rows
         self._thread = ThreadPoolExecutor(1, "row files")
+
+    def hold(self, path: str, rows: pa.Table) -> None:
+        """Hold the rows of a small data file in memory, of which no copy is made."""
+        HELD.put(self._held_path(path), rows)
+
+    def find_held(self, path: str, read: Callable[[], pa.Table]) -> pa.Table:
+        """The rows of a small data file, by `read` unless they are held; they are from now on."""
+        return HELD.find(self._held_path(path), read)
+
+    def _held_path(self, path: str) -> str:
+        return str(self._folder / path)
 
     def find(self, path: str, rows: int) -> RowFile | None:
         """The row file of a data file with so many rows, if there is one. Raises DamagedRowsError."""
