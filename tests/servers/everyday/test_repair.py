@@ -18,6 +18,7 @@ from tests.support.cdc_inprocess import bootstrap, catch_up, following, lend_ses
 from tests.support.parts.pipelines import MakePipeline, Pipeline
 from tests.support.spoil import Spoil, spoil_index, spoil_lake, spoil_latest, spoil_view
 
+FOLLOWERS = ("lake", "search", "latest", "alerts")
 PEOPLE, TOTALS = TableName("public", "people"), TableName("shop", "totals")
 MADE = (
     "CREATE TABLE people (id int, part text, seen int, note text, PRIMARY KEY (id, part))",
@@ -117,9 +118,11 @@ def test_without_a_follow_all_is_put_right(
 ) -> None:
     before = count_versions(pipeline, spark)
     spoil_all(pipeline, 10)
-    assert cdc(pipeline, "verify") == DivergenceError.exit_code
+    assert cdc(pipeline, "verify", "--json") == DivergenceError.exit_code
     told = capsys.readouterr()
     assert "cdc repair" in told.err
+    found = json.loads(told.out)["followers"]
+    assert {name: found[name][str(PEOPLE)]["verdict"] for name in FOLLOWERS} == dict.fromkeys(FOLLOWERS, "different")
     assert cdc(pipeline, "repair", "--json") == 0, capsys.readouterr()
     answer = json.loads(capsys.readouterr().out)
     assert answer["equal"]
