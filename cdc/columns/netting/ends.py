@@ -114,6 +114,13 @@ class Ends:
             return np.empty(0, np.int64)
         return np.unique(self.end[self.table == self.tables.index(table)])
 
+    def first_touching(self, tables: Iterable[str]) -> int | None:
+        """The row of the first END with changes of any of these tables, if there is one."""
+        wanted = set(tables)
+        codes = [code for code, name in enumerate(self.tables) if name in wanted]
+        own = np.isin(self.table, codes)
+        return int(self.end[own.argmax()]) if own.any() else None
+
     def counts(self, followed: Iterable[str]) -> dict[str, int]:
         """Count the changes of each of these tables; tables without any are left out."""
         sums = np.bincount(self.table, self.counted, len(self.tables)).astype(np.int64)
@@ -192,6 +199,25 @@ def concat_ends(parts: Sequence[Ends]) -> Ends:
         np.concatenate([part.counted for part in parts]),
         tuple(codes),
     )
+
+
+def bundle_ends(ends: Ends, groups: Integers) -> Ends:
+    """The ENDs of each group as one: offset, transaction and LSN of its last, the time of its first, all its changes.
+
+    `groups`: a number for each END, which does not descend.
+    """
+    if not len(ends):
+        return ends
+    first = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
+    last = np.append(first[1:], len(groups)) - 1
+    row = np.cumsum(np.bincount(first, minlength=len(groups))) - 1
+    # one count for each table in each bundle
+    keys, place = np.unique(row[ends.end] * max(len(ends.tables), 1) + ends.table, return_inverse=True)
+    end, table = np.divmod(keys, max(len(ends.tables), 1))
+    counted = np.bincount(place, ends.counted, len(keys)).astype(np.int64)
+    changes = np.add.reduceat(ends.changes, first)
+    at = (ends.offset[last], ends.tx_id[last], ends.lsn[last], ends.committed_ms[first])
+    return Ends(*at, changes, end, table, counted, ends.tables)
 
 
 def _columns(topic: str, events: Sequence[tuple[int, _Event]]) -> Ends:

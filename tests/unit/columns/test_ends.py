@@ -2,13 +2,14 @@
 
 import itertools
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.columns.netting.ends import Ends, UnreadableEventError, concat_ends, read_ends, to_columns
+from cdc.columns.netting.ends import Ends, UnreadableEventError, bundle_ends, concat_ends, read_ends, to_columns
 from cdc.columns.netting.runs import cut_runs, drop_applied
 from cdc.core.position import Lsn, Position, format_lsn, parse_lsn
 from cdc.core.transaction import TransactionEnd
@@ -95,3 +96,30 @@ def test_lsn_text_round_trips(lsn: int) -> None:
 def test_text_that_postgres_takes_for_no_lsn_is_none(text: str) -> None:
     with pytest.raises(ValueError, match="not an LSN"):
         parse_lsn(text)
+
+
+tables = st.dictionaries(st.sampled_from("abc"), st.integers(1, 9), max_size=3)
+
+
+@given(st.lists(st.tuples(tables, st.integers(0, 2)), max_size=20), st.sampled_from(["", "a", "bc", "abcd"]))
+def test_a_bundle_has_all_changes_of_its_ends(drawn: list[tuple[dict[str, int], int]], followed: str) -> None:
+    ends = [TransactionEnd(3 * n, n, Lsn(100 + n), 10 * n, counts) for n, (counts, _) in enumerate(drawn)]
+    groups = np.cumsum([step for _, step in drawn], dtype=np.int64)
+    members = [
+        [e for e, group in zip(ends, groups, strict=True) if group == one] for one in dict.fromkeys(groups.tolist())
+    ]
+    expected = [
+        (
+            each[-1].offset,
+            each[-1].tx_id,
+            each[-1].lsn,
+            each[0].committed_ms,
+            sum((Counter(e.counts) for e in each), Counter()),
+        )
+        for each in members
+    ]
+    found = bundle_ends(to_columns(ends), groups)
+    assert [(e.offset, e.tx_id, e.lsn, e.committed_ms, Counter(e.counts)) for e in found.values()] == expected
+    assert found.changes.tolist() == [sum(counts.values()) for *_, counts in expected]
+    touched = [row for row, (*_, counts) in enumerate(expected) if counts.keys() & {*followed}]
+    assert found.first_touching(followed) == (touched[0] if touched else None)

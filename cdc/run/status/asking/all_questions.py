@@ -31,7 +31,8 @@ from cdc.run.status.asking.facts import (
 )
 from cdc.run.status.asking.file_question import FileQuestion
 from cdc.run.status.asking.lake_questions import FedQuestions, LakeQuestions, look_at_streams, look_at_views
-from cdc.run.status.asking.log_questions import CaptureQuestion, LogWindow, read_log_bytes
+from cdc.run.status.asking.log_questions import CaptureQuestion, read_log_bytes
+from cdc.run.status.asking.log_window import LogWindow
 from cdc.run.status.asking.paces import Paces
 from cdc.run.status.asking.questions import ALWAYS, AnyQuestion, Lane, LastAnswer, PacedQuestion, hold_seconds
 from cdc.run.status.asking.source_questions import (

@@ -36,7 +36,8 @@ class Lag:
 class LagMeter:
     """Measures positions against one look at source and log.
 
-    `lsn` and `now`: the source's end and clock (seconds since 1970). `ends`: the log's ENDs behind some position.
+    `lsn` and `now`: the source's end and clock (seconds since 1970). `ends`: the log's ENDs behind some position,
+    old ones in bundles.
     """
 
     tables: Sequence[TableName]
@@ -60,8 +61,7 @@ class LagMeter:
 
     def _age(self, unapplied: Ends, tables: set[str]) -> float:
         """Seconds since the first lacking commit, or since the newest one in the log."""
-        # by columns: an END as a value costs microseconds, and a follower may lack millions
-        first = [touching[0] for name in tables if len(touching := unapplied.touching(name))]
-        if first:
-            return self.now - float(unapplied.committed_ms[min(first)]) / 1000
+        first = unapplied.first_touching(tables)
+        if first is not None:
+            return self.now - float(unapplied.committed_ms[first]) / 1000
         return self.now - float(self.ends.committed_ms[-1]) / 1000 if len(self.ends) else 0.0
