@@ -212,8 +212,9 @@ def bundle_ends(ends: Ends, groups: Integers) -> Ends:
     last = np.append(first[1:], len(groups)) - 1
     row = np.cumsum(np.bincount(first, minlength=len(groups))) - 1
     # one count for each table in each bundle
-    keys, place = np.unique(row[ends.end] * max(len(ends.tables), 1) + ends.table, return_inverse=True)
-    end, table = np.divmod(keys, max(len(ends.tables), 1))
+    tables = max(len(ends.tables), 1)
+    keys, place = np.unique(row[ends.end] * tables + ends.table, return_inverse=True)
+    end, table = np.divmod(keys, tables)
     counted = np.bincount(place, ends.counted, len(keys)).astype(np.int64)
     changes = np.add.reduceat(ends.changes, first)
     at = (ends.offset[last], ends.tx_id[last], ends.lsn[last], ends.committed_ms[first])

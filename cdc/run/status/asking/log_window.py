@@ -134,14 +134,13 @@ class LogWindow:
 
     def _drop(self, oldest: int) -> None:
         """Forget what lies before `oldest`, where this look began, and no rate needs."""
-        self._old, self._newest_ends = (
-            self._drop_before(self._old, oldest),
-            self._drop_before(self._newest_ends, oldest),
-        )
+        self._old = self._drop_before(self._old, oldest)
+        # in their order, so that what is known has no gap: commit times may go back with a clock
+        if not len(self._old):
+            self._newest_ends = self._drop_before(self._newest_ends, oldest)
 
     def _drop_before(self, ends: Ends, oldest: int) -> Ends:
-        recent = 1000 * (time.time() - KEPT_SECONDS)
-        wanted = (ends.offset >= oldest) | (ends.committed_ms > recent)
+        wanted = (ends.offset >= oldest) | (ends.committed_ms > _find_recent_ms())
         dropped = int(wanted.argmax()) if wanted.any() else len(ends)
         if dropped:
             # behind what is dropped: a bundle begins before its offset
@@ -151,6 +150,10 @@ class LogWindow:
 
 def _bundle(ends: Ends) -> Ends:
     """Bundle ENDs by the time of their commits: the older, the more of them."""
-    at = np.maximum.accumulate(ends.committed_ms) if len(ends) else ends.committed_ms
-    is_young = at > 1000 * (time.time() - KEPT_SECONDS)
-    return bundle_ends(ends, np.where(is_young, at // YOUNG_MS * YOUNG_MS, at // OLD_MS * OLD_MS))
+    at = np.maximum.accumulate(ends.committed_ms)
+    return bundle_ends(ends, np.where(at > _find_recent_ms(), at // YOUNG_MS * YOUNG_MS, at // OLD_MS * OLD_MS))
+
+
+def _find_recent_ms() -> float:
+    """From when on ENDs are kept for rates, since 1970."""
+    return 1000 * (time.time() - KEPT_SECONDS)

@@ -100,3 +100,18 @@ def test_a_million_commits_are_few_bundles(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(ends) < 2 * EXACT + 1_000
     assert count_lacking(ends, 0) >= 299_999
     assert len(topic.read) == 300_000
+
+
+def test_a_clock_that_goes_back_leaves_no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Old commits that are kept as recent ones, and newer ones that seem older: none is read and counted twice."""
+    monkeypatch.setattr(log_window, "EXACT", 50)
+    monkeypatch.setattr(log_window, "LAST_MESSAGES", 20)
+    topic = Topic(end=400)
+    monkeypatch.setattr(topic, "committed_ms", lambda at: round(1000 * (topic.now - (0 if at < 200 else 3_600))))
+    window = open_window(monkeypatch, topic)
+    window.look([at(100)])
+    window.look([at(399)])
+    ends = window.look([at(150)]).ends
+    assert len(topic.read) == len({*topic.read})
+    # those up to 150 are in the bundle of the first that it lacks
+    assert 249 <= count_lacking(ends, 150) <= 249 + 51
