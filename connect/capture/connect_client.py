@@ -93,9 +93,7 @@ class ConnectClient:
 
     def __init__(self, url: str, access: RestAccess = RestAccess()) -> None:  # noqa: B008 - frozen
         self._url, in_url = split_login(url)
-        self._http = httpx.Client(
-            base_url=self._url, auth=access.auth() or in_url, timeout=ANSWER_SECONDS, verify=access.context()
-        )
+        self._http = httpx.Client(base_url=self._url, auth=access.auth() or in_url, verify=access.context())
 
     def __enter__(self) -> "ConnectClient":
         return self
@@ -171,7 +169,8 @@ class ConnectClient:
 
     def forget_offsets(self, name: str) -> None:
         """Delete the offsets of a stopped connector (KIP-875)."""
-        self._call("DELETE", f"/connectors/{name}/offsets")
+        # Connect reads its topic of offsets to the end first, and gives up by itself
+        self._call("DELETE", f"/connectors/{name}/offsets", patience=OFFSETS_SECONDS)
 
     def stop(self, name: str) -> None:
         """Stop its tasks, keep configuration and offsets (KIP-875); returns before the tasks have ended."""
@@ -187,12 +186,14 @@ class ConnectClient:
         except _MissingError:
             return None
 
-    def _call(self, method: str, path: str, body: object = None, kind: Any = Any) -> Any:
-        """Send a request, and decode the answer as a `kind`; None if it is empty."""
+    def _call(
+        self, method: str, path: str, body: object = None, kind: Any = Any, patience: float = ANSWER_SECONDS
+    ) -> Any:
+        """Send a request, and decode the answer as a `kind`; None if it is empty. `patience`: seconds for an answer."""
         try:
             for attempt in stamina.retry_context(on=_RebalancingError, attempts=None, timeout=PATIENCE_SECONDS):
                 with attempt:
-                    return self._decode(path, self._once(method, path, body), kind)
+                    return self._decode(path, self._once(method, path, body, patience), kind)
         except _RebalancingError as error:
             raise UnreachableError(f"Kafka Connect {self._url} keeps rebalancing", "try again") from error
         except httpx.HTTPError as error:
@@ -212,9 +213,7 @@ class ConnectClient:
             f"Kafka Connect {self._url} does not answer: {pick_first_line(error)}", "check connect.url; is it running?"
         )
 
-    def _once(self, method: str, path: str, body: object) -> bytes:
-        # Connect reads its topic of offsets to the end first, and gives up by itself
-        patience = OFFSETS_SECONDS if method == "DELETE" and path.endswith("/offsets") else ANSWER_SECONDS
+    def _once(self, method: str, path: str, body: object, patience: float) -> bytes:
         answer = self._http.request(method, path, json=body, timeout=patience)
         if answer.status_code == httpx.codes.CONFLICT or _is_rebalancing(answer):
             raise _RebalancingError
