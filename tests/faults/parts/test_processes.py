@@ -241,11 +241,14 @@ def test_a_session_that_outlasts_its_postgres_is_named(postgres: Home, monkeypat
     with closing(psycopg.connect(found.postgres_dsn())) as stopped:
         [session] = stopped.execute("SELECT pg_backend_pid()").fetchone() or ()
         psutil.Process(session).suspend()
-        psutil.Process(_pids(postgres)[Service.POSTGRES]).kill()
-        told = rf"still run \(processes {session}\) → end them \(kill {session}\)"
-        with pytest.raises(PreconditionError, match=told):
-            up(postgres, POSTGRES)
-        psutil.Process(session).kill()
+        try:
+            psutil.Process(_pids(postgres)[Service.POSTGRES]).kill()
+            told = rf"still run \(processes {session}\) → end them \(kill {session}\)"
+            with pytest.raises(PreconditionError, match=told):
+                up(postgres, POSTGRES)
+        finally:
+            # whatever failed: nobody else would end it
+            psutil.Process(session).kill()
         assert _one(up(postgres, POSTGRES), "SELECT 1") == 1
 
 
