@@ -25,6 +25,7 @@ from cdc.sinks.lake import layout
 from cdc.sinks.lake.feed.digest import digest_of_files
 from cdc.sinks.lake.feed.feed import LakeFeed
 from cdc.sinks.lake.feed.keyed_rows import key_schema
+from cdc.sinks.lake.feed.standing import find_standing
 from cdc.sinks.lake.metadata.cuts import Cut
 from cdc.views.compiled import CompiledView, compile_view
 from cdc.views.definition import ViewDefinition
@@ -34,12 +35,13 @@ from cdc.views.spark.frames import open_rows, open_tables, read_table, run_state
 
 @dataclass(frozen=True, slots=True)
 class ViewRows:
-    """One view at the newest cut that has it, and the table of its rows."""
+    """One view at the newest cut that has it, and the table of its rows; `stands`: the cut with the view as it is."""
 
     pipeline: Pipeline
     view: ViewDefinition
     cut: Cut
     table: Table
+    stands: Cut
 
     @classmethod
     def open(cls, pipeline: Pipeline, view: ViewDefinition) -> "ViewRows":
@@ -53,7 +55,7 @@ class ViewRows:
             table = layout.require_table(pipeline.lake, view.name, cut.versions[str(view.name)])
         except TableLostError as lost:
             raise PreconditionError(f"view {view.name}: {lost.why}", "`cdc follow` fills it anew") from lost
-        return cls(pipeline, view, cut, table)
+        return cls(pipeline, view, cut, table, find_standing(pipeline.lake, view.name, cut))
 
     def find_keys(self, most: int) -> pa.Table:
         """All keys by which the view differs from its statement."""
@@ -76,13 +78,13 @@ class ViewRows:
                 copy = ResultCopy(found, compiled.shape(self.table))
                 if keys is None and self._is_same(copy):
                     return key_schema(self.table).empty_table()
-                theirs = read_table(spark, lake, self.cut, name)
+                theirs = read_table(spark, lake, self.stands, name)
                 theirs = theirs if keys is None else self._select(theirs, keys)
                 return list_keys(self.table, self.table, lambda: (copy.frame(), theirs), most, "its rows")
 
     def _is_same(self, copy: ResultCopy) -> bool:
         feed = LakeFeed(self.pipeline.spark, self.pipeline.lake, with_views=True)
-        return digest_of_copy(copy, self.table) == digest_of_files(feed.copy(self.table, self.cut))
+        return digest_of_copy(copy, self.table) == digest_of_files(feed.copy(self.table, self.stands))
 
     def _select(self, rows: DataFrame, keys: pa.Table) -> DataFrame:
         """The rows with these keys: asked before the statement's groups are made, where the key is the group's."""

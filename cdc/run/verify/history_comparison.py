@@ -17,6 +17,7 @@ from cdc.run.verify.bulkhead import compare_alone
 from cdc.run.verify.report import Verdict
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.feed.digest import digest_of_version
+from cdc.sinks.lake.feed.standing import find_standing
 from cdc.sinks.lake.history.epochs import list_epochs
 from cdc.sinks.lake.history.facts import HistoryMoment, TrackedShape
 from cdc.sinks.lake.history.shape import history_name
@@ -50,8 +51,9 @@ def _compare(pipeline: Pipeline, max_keys: int, names: tuple[TableName, TableNam
     lake, spark = pipeline.lake, pipeline.spark
     table = layout.require_table(lake, name, cut.versions[str(name)])
     with translate_errors(f"the comparison of {history}"):
-        kept = layout.require_table(lake, history, cut.versions[str(history)])
-        own, opened = open_tables(spark, lake, cut, [kept])
+        stands = find_standing(lake, history, cut)
+        kept = layout.require_table(lake, history, stands.versions[str(history)])
+        own, opened = open_tables(spark, lake, stands, [kept])
         going = select_as_of(opened[kept.name], TrackedShape.of(table, HistoryMoment(0, 0)))
         read = partial(read_table, own, lake, cut, name)
         ours = digest_of_version(lake, table, cut.versions[str(name)], read)

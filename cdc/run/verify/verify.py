@@ -200,5 +200,5 @@ def open_readers(pipeline: Pipeline, names: Collection[str]) -> dict[str, Follow
 
 
 def _store_lake(feed: LakeFeed, table: Table) -> Iterator[StoredRows]:
-    """The lake's rows at its newest cut."""
-    return store(feed.read(table, feed.last_cut()), table, None)
+    """The lake's rows as they stand at its newest cut."""
+    return store(feed.read(table, feed.stand(table.name)), table, None)

@@ -26,6 +26,7 @@ from cdc.run.view_definitions import define_present_views
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.feed.digest import digest_of_files
 from cdc.sinks.lake.feed.feed import LakeFeed
+from cdc.sinks.lake.feed.standing import find_standing
 from cdc.sinks.lake.layout import Lake
 from cdc.sinks.lake.metadata.cuts import Cut
 from cdc.views.compiled import CompiledView, compile_view
@@ -116,7 +117,8 @@ class ViewComparison:
             reason = stop.reason if stop else "it is in no cut yet"
             return Verdict(None, stopped=PreconditionError(f"view {view.name}: {reason}", "see `cdc status`"))
         with translate_errors(f"the comparison of view {view.name}"):
-            return Verdict(self.compare_at(view, cut, store.shown_cut(cut, view.name)))
+            stands = find_standing(self.pipeline.lake, view.name, cut)
+            return Verdict(self.compare_at(view, stands, store.shown_cut(cut, view.name)))
 
     def compare_at(self, view: ViewDefinition, cut: Cut, shown: Cut) -> Comparison:
         """Compare the view at `cut` with its statement over the tables at the cut that it shows."""

@@ -19,8 +19,8 @@ from cdc.sinks.lake.layout import Lake
 
 
 def compute_digest(lake: Lake, feed: LakeFeed, table: Table) -> Digest:
-    """The digest of a table at the newest cut."""
-    _, version = feed.locate(table.name)
+    """The digest of a table as it stands at the newest cut."""
+    version = feed.stand(table.name).versions[str(table.name)]
     return digest_of_version(lake, table, version, partial(feed.rows, table))
 
 

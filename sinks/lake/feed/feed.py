@@ -22,6 +22,7 @@ from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.feed.commit_changes import CommitChanges, LazyParts, read_whole
 from cdc.sinks.lake.feed.frames import open_frame
 from cdc.sinks.lake.feed.small_tables import read_small
+from cdc.sinks.lake.feed.standing import stand_at
 from cdc.sinks.lake.layout import Lake
 from cdc.sinks.lake.metadata.cuts import Cut, Cuts
 
@@ -179,16 +180,17 @@ class LakeFeed:
         self._logs = {}
         self._described = {}
 
-    def locate(self, name: TableName) -> tuple[str, int]:
-        """A table's folder, and its version at the newest cut; raises PreconditionError when the cut lacks it."""
-        versions = self.last_cut().versions
-        if str(name) not in versions:
+    def stand(self, name: TableName) -> Cut:
+        """The newest cut, with the table as it stands there now; raises PreconditionError when the cut lacks it."""
+        cut = self.last_cut()
+        if str(name) not in cut.versions:
             raise PreconditionError(f"{name} is in no cut of the lake yet", "run `cdc bootstrap`, then follow")
-        return self._lake.folder(name), versions[str(name)]
+        log = self._log(name)
+        return cut if log is None else stand_at(self._lake, log, name, cut)
 
     def rows(self, table: Table) -> DataFrame:
-        """The table at the newest cut, as a Spark frame."""
-        _, version = self.locate(table.name)
+        """The table as it stands at the newest cut, as a Spark frame."""
+        version = self.stand(table.name).versions[str(table.name)]
         return open_frame(require_spark(self._spark), self._lake, table.name, version)
 
     def copy(self, table: Table, cut: Cut) -> LakeCopy:
