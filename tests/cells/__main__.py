@@ -12,7 +12,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from cdc.local.servers.java import BRIEF
 from tests.cells.cell import BY_PROCESS, KINDS, PHASES, VERB_PHASES, Cell, cross, find_reason, list_cells
-from tests.cells.result import GOOD, Result, to_table
+from tests.cells.result import GOOD, Result, read_results, to_table
 
 if TYPE_CHECKING:
     from tests.cells.runner import Runner
@@ -31,13 +31,14 @@ def main() -> int:
     # everything that was brought up is taken down on the way out
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     plan = _parse()
-    cells = _select(plan)
+    before = read_results(plan.json)
+    cells = _select(plan, but={each.cell for each in before})
     if plan.list:
         for cell in cross():
             sys.stdout.write(f"{cell.id}{f': left out, {reason}' if (reason := find_reason(cell)) else ''}\n")
         return 0
-    results = _run(cells, plan)
-    sys.stdout.write(to_table(results) + "\n")
+    results = _run(cells, plan) if cells else []
+    sys.stdout.write(to_table([*before, *results]) + "\n")
     return int(any(each.verdict not in GOOD for each in results))
 
 
@@ -51,15 +52,18 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="of the sample")
     parser.add_argument("--together", type=int, default=1, metavar="N", help="compare everything after N cells only")
     parser.add_argument("--minutes", type=float, help="begin no cell after so many minutes")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="append a line for each cell")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="append a line for each cell; none that it has is run again"
+    )
     return parser.parse_args()
 
 
-def _select(plan: argparse.Namespace) -> list[Cell]:
+def _select(plan: argparse.Namespace, but: Collection[Cell]) -> list[Cell]:
     asked = [
         cell
         for cell in list_cells()
-        if (not plan.kind or cell.kind in plan.kind)
+        if cell not in but
+        and (not plan.kind or cell.kind in plan.kind)
         and (not plan.phase or cell.phase in plan.phase)
         and (not plan.component or cell.component in plan.component)
     ]

@@ -1,8 +1,10 @@
 """What came of a cell, and the table of many."""
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from cdc.torture.outcome import summarize
@@ -32,9 +34,21 @@ class Result:
     def as_json(self) -> dict[str, Any]:
         return {**asdict(self.cell), **{name: value for name, value in asdict(self).items() if name != "cell"}}
 
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> "Result":
+        of_cell = {each.name for each in fields(Cell)}
+        rest = {name: value for name, value in record.items() if name not in of_cell}
+        return cls(Cell(**{name: record[name] for name in of_cell}), **rest)
+
     def __str__(self) -> str:
         more = f": {self.found or self.told}" if self.found or self.told else ""
         return f"{self.cell.id}: {self.verdict}, {self.recovery:.1f} s of {self.seconds:.1f} {dict(self.waited)}{more}"
+
+
+def read_results(file: Path | None) -> list[Result]:
+    """What runs before have left in a file; nothing where there is none."""
+    lines = file.read_text().splitlines() if file and file.exists() else []
+    return [Result.from_json(json.loads(line)) for line in lines]
 
 
 def to_table(results: Sequence[Result]) -> str:

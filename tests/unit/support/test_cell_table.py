@@ -1,11 +1,13 @@
 """The table of cells: hundreds, each once, each with a fault that can be done; what is left out has a reason."""
 
+import json
 from collections import Counter
+from pathlib import Path
 
 from tests.cells.cell import KINDS, PHASES, POINT_KINDS, PROCESS_KINDS, cross, find_reason, list_cells
 from tests.cells.faults import FAULTS
 from tests.cells.phases import ACTIONS
-from tests.cells.result import Result, to_table
+from tests.cells.result import Result, read_results, to_table
 
 
 def test_there_are_hundreds_and_no_two_alike() -> None:
@@ -24,6 +26,14 @@ def test_what_is_left_out_has_a_reason() -> None:
 def test_every_kind_and_phase_can_be_done() -> None:
     assert {*KINDS} == {*POINT_KINDS, *PROCESS_KINDS, *FAULTS}
     assert {*PHASES} == {*ACTIONS, "bootstrap", "recapture"}
+
+
+def test_results_are_read_back_from_their_lines(tmp_path: Path) -> None:
+    file = tmp_path / "all.jsonl"
+    assert read_results(file) == read_results(None) == []
+    results = [Result(cell, "equal", 1.0, 2.0, "told", "", {"lake": 1.0}) for cell in list_cells()[:3]]
+    file.write_text("".join(json.dumps(each.as_json()) + "\n" for each in results))
+    assert read_results(file) == results
 
 
 def test_results_are_told_by_kind() -> None:
