@@ -21,8 +21,9 @@ from cdc.sinks.lake.metadata.cuts import Cut
 
 CUTS_A_BATCH = 100
 """At most this many cuts with small changes are applied as one batch."""
-TOGETHER_BYTES = 16 * 1024 * 1024
-"""Changes of one table are small up to this size of their files in the lake."""
+TOGETHER_BYTES = 4 * 1024 * 1024
+"""Changes of one table are small up to this size of their files in the lake: some 100,000 rows, which take twenty times
+as much while several versions become one."""
 POLL_SECONDS, RING_SECONDS = 0.2, 1.0
 """Pause between two looks for new cuts: when another process writes the lake; when this one does, and rings."""
 STORE_POLL_SECONDS, STORE_RING_SECONDS = 2.0, 120.0

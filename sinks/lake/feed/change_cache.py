@@ -7,7 +7,7 @@ from typing import Final
 
 from cdc.columns.feed import FeedRows
 
-MAX_BYTES: Final = 32 * 1024 * 1024
+MAX_BYTES: Final = 16 * 1024 * 1024
 MAX_VERSIONS: Final = 100
 """Versions per table: a follower further behind reads files. Otherwise small commits would fill the cache in time."""
 ENTRY_BYTES: Final = 8 * 1024

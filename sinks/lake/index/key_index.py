@@ -10,7 +10,7 @@ version and its commit's id.
 """
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -20,9 +20,19 @@ import numpy as np
 
 from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys
 from cdc.core.fail_points import reach
+from cdc.sinks.lake.index import run_merge
 from cdc.sinks.lake.index.run_files import DamagedRunError, make_private_folder, open_run, replace_file
 from cdc.sinks.lake.index.run_merge import merge_runs, write_to_file
-from cdc.sinks.lake.index.sorted_runs import NO_HITS, ROW_BITS, IndexHits, IsLive, MemoryRun, SortedRun, sort_run
+from cdc.sinks.lake.index.sorted_runs import (
+    NO_HITS,
+    ROW_BITS,
+    IndexHits,
+    IsLive,
+    MemoryRun,
+    Places,
+    SortedRun,
+    sort_run,
+)
 
 FORMAT: Final = 3
 MANIFEST: Final = "index.json"
@@ -30,6 +40,10 @@ GROWTH: Final = 4
 """A run merges into the one before unless that is more than this many times larger."""
 MAX_MEMORY_ENTRIES: Final = 100_000
 """Smaller runs are saved only on close; after a crash their files are read again."""
+
+
+_Entries = tuple[KeyBits, Places]
+"""Keys and their places, in no order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,15 +135,17 @@ class KeyIndex:
                 newest += 1
         self._merge(newest, live)
 
-    def _to_run(self, files: Mapping[str, KeyBits]) -> MemoryRun:
-        places = [np.empty(0, np.uint64)]
-        for path, keys in files.items():
-            # never reuse a number: entries of dropped files stay until a merge removes them
-            number = self._numbers.setdefault(path, self._next_number)
-            self._next_number = max(self._next_number, number + 1)
-            # unsigned on both sides: numpy turns uint64 and int64 into floats, which round
-            places.append((np.uint64(number) << ROW_BITS) + np.arange(len(keys), dtype=np.uint64))
-        return sort_run(concat_keys(list(files.values())), np.concatenate(places))
+    def _to_run(self, files: Mapping[str, KeyBits]) -> SortedRun:
+        new = [path for path in files if path not in self._numbers]
+        # never reuse a number: entries of dropped files stay until a merge removes them
+        numbers = {**self._numbers, **{path: at for at, path in enumerate(new, self._next_number)}}
+        parts = _split(files, numbers)
+        if sum(map(len, files.values())) <= run_merge.MAX_MEMORY_ENTRIES:
+            run: SortedRun = sort_run(*_join([*parts]))
+        else:
+            run = run_merge.sort_parts(parts, self._folder)
+        self._numbers, self._next_number = numbers, self._next_number + len(new)
+        return run
 
     def _merge(self, newest: int, live: IsLive) -> None:
         """Merge the `newest` runs, and earlier ones while these are not much larger."""
@@ -181,6 +197,27 @@ class KeyIndex:
         in_memory = [np.unique(run.places >> ROW_BITS) for run in self._runs if isinstance(run, MemoryRun)]
         lost = set(np.concatenate(in_memory).tolist()) if in_memory else set()
         return {path: number for path, number in self._numbers.items() if number not in lost}
+
+
+def _split(files: Mapping[str, KeyBits], numbers: Mapping[str, int]) -> Iterator[_Entries]:
+    """The entries of files in parts of about `run_merge.RANGE_ENTRIES`."""
+    held, size, most = list[_Entries](), 0, run_merge.RANGE_ENTRIES
+    for path, keys in files.items():
+        for at in range(0, len(keys), most):
+            part = KeyBits(keys.high[at : at + most], keys.low[at : at + most])
+            # unsigned on both sides: numpy turns uint64 and int64 into floats, which round
+            first = (np.uint64(numbers[path]) << ROW_BITS) + np.uint64(at)
+            held.append((part, first + np.arange(len(part), dtype=np.uint64)))
+            size += len(part)
+            if size >= most:
+                yield _join(held)
+                held, size = [], 0
+    if held:
+        yield _join(held)
+
+
+def _join(parts: Sequence[_Entries]) -> _Entries:
+    return concat_keys([keys for keys, _ in parts]), np.concatenate([np.empty(0, np.uint64), *(at for _, at in parts)])
 
 
 def _read_manifest(folder: Path) -> Mapping[str, Any] | None:

@@ -3,20 +3,21 @@
 Large runs merge file to file, one range of keys at a time: memory use does not grow with them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from cdc.columns.rows.key_fingerprints import concat_keys
+from cdc.columns.arrays import Mask
+from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys
 from cdc.sinks.lake.index.run_files import write_run
-from cdc.sinks.lake.index.sorted_runs import IsLive, MemoryRun, SortedRun, sort_run
+from cdc.sinks.lake.index.sorted_runs import IsLive, MemoryRun, Places, SortedRun, sort_run
 
 MAX_MEMORY_ENTRIES: Final = 500_000
 """Runs with more entries in total, 24 bytes each, merge file to file."""
 RANGE_ENTRIES: Final = 200_000
-"""Entries of each run per step of a merge, at most."""
+"""Entries of a step of a merge, about; those with one upper half stay together, however many they are."""
 
 
 def merge_runs(runs: Sequence[SortedRun], live: IsLive, folder: Path) -> SortedRun:
@@ -24,6 +25,23 @@ def merge_runs(runs: Sequence[SortedRun], live: IsLive, folder: Path) -> SortedR
     if sum(map(len, runs)) <= MAX_MEMORY_ENTRIES:
         return _merge([run.inside(None, None) for run in runs], live)
     return write_run((_merge(part, live) for part in _ranges(runs)), folder)
+
+
+def sort_parts(parts: Iterable[tuple[KeyBits, Places]], folder: Path) -> SortedRun:
+    """Sort entries that come in parts, each by itself, and merge them in `folder`: what they take is that of a part.
+
+    A compacted file of two million rows would take 120 MiB if it were sorted at once.
+    """
+    runs = [write_run([sort_run(keys, places)], folder) for keys, places in parts]
+    try:
+        return merge_runs(runs, _every_place, folder)
+    finally:
+        for run in runs:
+            (folder / run.name).unlink(missing_ok=True)
+
+
+def _every_place(places: Places) -> Mask:
+    return np.ones(len(places), np.bool_)
 
 
 def write_to_file(run: SortedRun, folder: Path) -> SortedRun:
@@ -40,6 +58,7 @@ def _merge(runs: Sequence[MemoryRun], live: IsLive) -> MemoryRun:
 def _ranges(runs: Sequence[SortedRun]) -> Iterator[list[MemoryRun]]:
     """Yield all runs by ranges of the keys' upper halves; equal halves share a range."""
     # bounds of all runs, not just the largest: key ranges of a table's files often do not overlap
-    bounds = np.unique(np.concatenate([run.bounds(RANGE_ENTRIES) for run in runs]))
+    every = max(RANGE_ENTRIES // len(runs), 1)
+    bounds = np.unique(np.concatenate([run.bounds(every) for run in runs]))
     for since, until in zip([None, *bounds], [*bounds, None], strict=True):
         yield [run.inside(since, until) for run in runs]

@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-HELD_BYTES: Final = 48 * 1024 * 1024
+HELD_BYTES: Final = 32 * 1024 * 1024
 """Of all tables and views of this process together."""
 
 
