@@ -144,7 +144,7 @@ class Pipeline:
 
     def open_source(self) -> "AbstractContextManager[Connection[Any]]":
         """A session on the source."""
-        from cdc.connect.source.connection import open_connection
+        from cdc.connect.source.access.connection import open_connection
 
         return open_connection(self.settings.source)
 

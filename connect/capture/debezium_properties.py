@@ -10,9 +10,9 @@ from cdc.connect.capture.masked_columns import MASKS, MaskedTable, build_mask_pr
 from cdc.connect.capture.name_patterns import key_patterns, table_pattern
 from cdc.connect.fixed_properties import FIXED
 from cdc.connect.settings import CaptureSettings, SourceSettings
+from cdc.connect.source.access.sessions import sender_options, startup_options
 from cdc.connect.source.heartbeat import HEARTBEAT, NO_LSN, START, heartbeat_query, slot_lsn
 from cdc.connect.source.registration import HISTORY, Registration
-from cdc.connect.source.sessions import sender_options, startup_options
 from cdc.connect.source_login import is_elliptic
 from cdc.core.table import TableName
 from cdc.log.settings import FRAME_BYTES

@@ -12,8 +12,8 @@ from psycopg import Connection, sql
 from cdc.connect.masks import apply_mask, find_mask_refusals
 from cdc.connect.row_filters import find_filter_refusals
 from cdc.connect.source import column_types as types
-from cdc.connect.source.queries import read_sql
 from cdc.connect.source.relation import Leaf, Persistence, RelationKind, ReplicaIdentity, Shape, read_shapes
+from cdc.connect.source.sql.queries import read_sql
 from cdc.connect.table_choices import NO_CHOICES, Choices, ChosenType, ColumnChoices
 from cdc.core.errors import CdcError, PreconditionError, SeveralErrors
 from cdc.core.table import Column, Table, TableName

@@ -6,9 +6,9 @@ from psycopg import sql
 
 from cdc.connect.settings import SourceSettings
 from cdc.connect.source.heartbeat import HEARTBEAT
-from cdc.connect.source.queries import read_sql
 from cdc.connect.source.registration import HISTORY, PIPELINES
 from cdc.connect.source.relation import RelationKind
+from cdc.connect.source.sql.queries import read_sql
 
 FILES_TABLE: Final = "files"
 """The table with each table's file number: without event triggers, a new number shows a rewrite."""

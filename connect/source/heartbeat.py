@@ -13,8 +13,8 @@ import msgspec
 from psycopg import Connection, sql
 
 from cdc.connect.settings import SourceSettings
-from cdc.connect.source.queries import read_sql
-from cdc.connect.source.slot import read_slot
+from cdc.connect.source.slots.slot import read_slot
+from cdc.connect.source.sql.queries import read_sql
 from cdc.core.fail_points import reach
 from cdc.core.position import Lsn, format_lsn, parse_lsn
 from cdc.core.table import Column, Kind, Table, TableName

@@ -6,8 +6,9 @@ from contextlib import contextmanager
 from psycopg import Connection
 
 from cdc.connect.settings import SourceSettings
-from cdc.connect.source import decoding, publication, slot
-from cdc.connect.source.standby import find_halt, open_decoding
+from cdc.connect.source import publication
+from cdc.connect.source.slots import decoding, slot
+from cdc.connect.source.slots.standby import find_halt, open_decoding
 from cdc.core.errors import RECAPTURE, CdcError, HistoryLostError
 
 

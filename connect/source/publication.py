@@ -16,7 +16,7 @@ from cdc.connect.source.published_parts import (
     format_part,
     read_sent_parts,
 )
-from cdc.connect.source.queries import read_sql
+from cdc.connect.source.sql.queries import read_sql
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 from cdc.postgres.locks import ALL_BUT_READERS, LOCK_PATIENCE, find_holders, locked_error

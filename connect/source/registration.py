@@ -12,7 +12,7 @@ from psycopg import Connection, sql
 
 from cdc.connect.settings import SourceSettings
 from cdc.connect.source.heartbeat import HEARTBEAT
-from cdc.connect.source.queries import read_sql
+from cdc.connect.source.sql.queries import read_sql
 from cdc.core.errors import PreconditionError
 from cdc.postgres.values import read_value
 

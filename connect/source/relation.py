@@ -8,7 +8,7 @@ import msgspec
 from psycopg import Connection, sql
 
 from cdc.connect.source.column_types import PgType
-from cdc.connect.source.queries import read_sql
+from cdc.connect.source.sql.queries import read_sql
 from cdc.core.table import TableName
 
 _OF_NAMES: Final = sql.SQL(" WHERE (n.nspname, c.relname) IN (SELECT * FROM unnest(%s::text[], %s::text[]))")

@@ -8,7 +8,7 @@ import pytest
 from psycopg import sql
 
 from cdc.__main__ import main
-from cdc.connect.source.connection import open_connection
+from cdc.connect.source.access.connection import open_connection
 from cdc.connect.source.registration import read_registration
 from cdc.log.clients.topics import Admin, Topic
 from tests.support.cdc_subprocess import started

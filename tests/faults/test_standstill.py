@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from cdc.config.settings import CAPTURE
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.capture.connector_state import look_up
-from cdc.connect.source import connection as source
+from cdc.connect.source.access import connection as source
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Lsn
 from cdc.core.table import TableName

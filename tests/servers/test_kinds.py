@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from cdc.columns.rows.documents import documents
 from cdc.columns.types.arrow_types import arrow_schema
 from cdc.connect.source import catalog
-from cdc.connect.source import connection as source
+from cdc.connect.source.access import connection as source
 from cdc.core.table import Table, TableName
 from cdc.sinks.lake.layout import folder_name
 from tests.support.cdc_inprocess import bootstrap, catch_up, verify

@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc.connect.source import connection as source
+from cdc.connect.source.access import connection as source
 from cdc.run.tables.preflight import check_tables
 from tests.support.cdc_inprocess import bootstrap, catch_up, problems, verify
 from tests.support.parts.pipelines import MakePipeline, Pipeline

@@ -11,7 +11,7 @@ import pytest
 from psycopg import sql
 
 from cdc.connect.source import catalog
-from cdc.connect.source import connection as source
+from cdc.connect.source.access import connection as source
 from cdc.core.errors import PreconditionError, TableRewrittenError
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.snapshots import copy_reader as rows

@@ -1,7 +1,7 @@
 """Arrays: Postgres's own text in the log and in a copy, lists in followers.
 
 The copy and the stream share this code, so both give the same value. The texts follow the settings of our sessions
-(`connect/source/sessions.py`): dates in ISO form, intervals in Postgres's own, money in locale C, bytes as hex.
+(`connect/source/access/sessions.py`): dates in ISO form, intervals in Postgres's own, money in locale C, bytes as hex.
 """
 
 import re

@@ -8,7 +8,7 @@ from cdc.connect.capture import connector
 from cdc.connect.capture.connector_state import ConnectorState, look_up
 from cdc.connect.slot_budget import BudgetPolicy
 from cdc.connect.source.obstacles import check_not_lost
-from cdc.connect.source.slot_health import look_at_source, read_wal_rate
+from cdc.connect.source.slots.slot_health import look_at_source, read_wal_rate
 from cdc.core.errors import CdcError, HistoryLostError, PreconditionError, UnreachableError
 from cdc.core.plural import format_bytes
 from cdc.run.control.question import ControlVerb, Question

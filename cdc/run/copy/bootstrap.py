@@ -24,8 +24,9 @@ from itertools import chain
 from cdc.columns.feed import FedFollower
 from cdc.config.settings import VIEWS
 from cdc.connect.capture import connector
-from cdc.connect.source import publication, slot
+from cdc.connect.source import publication
 from cdc.connect.source.catalog import TablesRefusedError
+from cdc.connect.source.slots import slot
 from cdc.connect.source.upgrade import note_upgrade
 from cdc.core.errors import IncompleteError
 from cdc.core.fail_points import reach

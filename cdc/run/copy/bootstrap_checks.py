@@ -6,7 +6,7 @@ from itertools import chain
 
 from psycopg import Connection
 
-from cdc.connect.source import slot
+from cdc.connect.source.slots import slot
 from cdc.connect.source.upgrade import Upgrade
 from cdc.core.errors import ConfigurationError, PreconditionError
 from cdc.core.table import Table, TableName

@@ -17,11 +17,12 @@ from psycopg import Connection
 
 from cdc.connect.capture import connector, topics
 from cdc.connect.capture.connect_client import ConnectClient
-from cdc.connect.source import publication, registration, slot
+from cdc.connect.source import publication, registration
 from cdc.connect.source.catalog import TablesRefusedError
 from cdc.connect.source.heartbeat import heartbeat_table
 from cdc.connect.source.row_estimates import estimate_rows
 from cdc.connect.source.schema_history import history_table
+from cdc.connect.source.slots import slot
 from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.core.fail_points import reach
 from cdc.core.position import Bookmark, LogStart, Lsn, Offsets

@@ -14,8 +14,8 @@ from cdc.config.settings import CAPTURE
 from cdc.connect.capture import connector, topics
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.capture.connector_state import look_up
-from cdc.connect.source import connection as source
 from cdc.connect.source import heartbeat, publication, schema_history
+from cdc.connect.source.access import connection as source
 from cdc.core.errors import CdcError
 from cdc.core.fail_points import reach
 from cdc.core.plural import format_count

@@ -11,10 +11,11 @@ from cdc.config.settings import CAPTURE
 from cdc.connect.capture import connector
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.capture.debezium_properties import has_slot_lsns
-from cdc.connect.source import catalog, slot
-from cdc.connect.source import connection as source
+from cdc.connect.source import catalog
+from cdc.connect.source.access import connection as source
 from cdc.connect.source.heartbeat import write_beat_for
 from cdc.connect.source.registration import Registration
+from cdc.connect.source.slots import slot
 from cdc.core.errors import PreconditionError, TableRewrittenError, UnreachableError
 from cdc.core.fail_points import reach
 from cdc.core.plural import format_count

@@ -10,7 +10,7 @@ from cdc.connect.source import publication, registration, schema_history
 from cdc.connect.source.heartbeat import heartbeat_table
 from cdc.connect.source.published_parts import Parts, PublishedPart
 from cdc.connect.source.registration import Registration
-from cdc.connect.source.standby import LET_NUDGE
+from cdc.connect.source.slots.standby import LET_NUDGE
 from cdc.core.table import TableName
 from cdc.run.doctor.fixes import JointStatement, quote
 from cdc.run.doctor.providers import Provider

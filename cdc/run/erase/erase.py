@@ -15,7 +15,7 @@ import psycopg
 from psycopg import sql
 
 from cdc.config.settings import VIEWS
-from cdc.connect.source.connection import current_lsn
+from cdc.connect.source.access.connection import current_lsn
 from cdc.core.errors import CdcError, PreconditionError, RefusedError
 from cdc.core.position import Lsn
 from cdc.core.table import TableName

@@ -9,8 +9,8 @@ from functools import partial
 from itertools import chain
 
 from cdc.config.settings import VIEWS
-from cdc.connect.source import connection as source
 from cdc.connect.source import heartbeat
+from cdc.connect.source.access import connection as source
 from cdc.core.errors import (
     CdcError,
     HistoryLostError,

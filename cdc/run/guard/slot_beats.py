@@ -13,8 +13,8 @@ from typing import Final
 from psycopg import Connection
 
 from cdc.connect.source.heartbeat import write_heartbeat
-from cdc.connect.source.slot import SlotState, read_state
-from cdc.connect.source.standby import note_transactions, open_decoding
+from cdc.connect.source.slots.slot import SlotState, read_state
+from cdc.connect.source.slots.standby import note_transactions, open_decoding
 from cdc.core.errors import CdcError
 from cdc.core.position import Lsn
 from cdc.run.background import run_in_background

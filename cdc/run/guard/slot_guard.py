@@ -9,8 +9,9 @@ from psycopg import Connection
 
 from cdc.connect.capture import connector
 from cdc.connect.slot_budget import BudgetPolicy
-from cdc.connect.source import registration, slot
-from cdc.connect.source.slot_health import SourceLook, look_at_source
+from cdc.connect.source import registration
+from cdc.connect.source.slots import slot
+from cdc.connect.source.slots.slot_health import SourceLook, look_at_source
 from cdc.core.errors import CdcError, HistoryLostError, PreconditionError, UnreachableError
 from cdc.core.lines import WarningLine
 from cdc.core.plural import format_bytes

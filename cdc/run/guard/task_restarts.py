@@ -14,7 +14,7 @@ from psycopg import Connection
 
 from cdc.config.settings import CAPTURE
 from cdc.connect.capture import connector
-from cdc.connect.source.connection import try_replication
+from cdc.connect.source.access.connection import try_replication
 from cdc.connect.source.obstacles import find_obstacle
 from cdc.core.counters import CONNECTOR_STARTS, COUNTERS
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError

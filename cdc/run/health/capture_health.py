@@ -9,7 +9,7 @@ from psycopg import Connection
 
 from cdc.config.settings import CAPTURE
 from cdc.connect.capture.connector_state import ConnectorState, look_up
-from cdc.connect.source.connection import read_clock
+from cdc.connect.source.access.connection import read_clock
 from cdc.core.errors import CdcError, HistoryLostError, PausedError, UnreachableError
 from cdc.run.health.continuity import check_slot
 from cdc.run.health.observation import CaptureObserver

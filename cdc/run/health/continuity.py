@@ -8,10 +8,11 @@ from contextlib import suppress
 from psycopg import Connection
 
 from cdc.connect.capture.debezium_properties import sends_messages
-from cdc.connect.source import registration, slot
+from cdc.connect.source import registration
 from cdc.connect.source.heartbeat import heartbeat_table
 from cdc.connect.source.obstacles import check_not_lost
 from cdc.connect.source.registration import Registration
+from cdc.connect.source.slots import slot
 from cdc.core.errors import RECAPTURE, HistoryLostError, UnreachableError
 from cdc.core.position import Position, format_lsn
 from cdc.core.waiting import wait_until

@@ -7,13 +7,13 @@ from typing import Final
 import psycopg
 from psycopg import Connection
 
-from cdc.connect.source import connection as source
 from cdc.connect.source import publication
+from cdc.connect.source.access import connection as source
 from cdc.connect.source.heartbeat import HEARTBEAT, write_heartbeat
 from cdc.connect.source.obstacles import find_obstacle
-from cdc.connect.source.queries import read_sql
 from cdc.connect.source.registration import check_rights
-from cdc.connect.source.standby import open_decoding
+from cdc.connect.source.slots.standby import open_decoding
+from cdc.connect.source.sql.queries import read_sql
 from cdc.core.position import Lsn, parse_lsn
 from cdc.core.waiting import Deadline
 from cdc.log.names import change_topic, transaction_topic

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cdc.connect.slot_budget import SlotBudget
-from cdc.connect.source.slot_health import SourceLook
+from cdc.connect.source.slots.slot_health import SourceLook
 
 SERVER_LIMIT: Final = "max_slot_wal_keep_size"
 OWN_LIMIT: Final = "source.slot_budget.max_wal_bytes"

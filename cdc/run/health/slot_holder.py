@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from cdc.connect.source.oldest_transaction import RIGHT, OldestTransaction
+from cdc.connect.source.slots.oldest_transaction import RIGHT, OldestTransaction
 from cdc.run.health.result import format_duration
 
 HELD_SECONDS: Final = 60.0

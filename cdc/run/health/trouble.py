@@ -10,8 +10,8 @@ from psycopg import Connection
 
 from cdc.connect.capture.connector_state import ConnectorState
 from cdc.connect.settings import SourceSettings
-from cdc.connect.source import slot
 from cdc.connect.source.obstacles import find_obstacle
+from cdc.connect.source.slots import slot
 from cdc.core.errors import RECAPTURE, CdcError, PreconditionError
 
 MEND: Final = "mend the cause; `cdc bootstrap` starts it again"

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 from psycopg import Connection
 
-from cdc.connect.source import registration, slot
-from cdc.connect.source.connection import read_timeline
+from cdc.connect.source import registration
+from cdc.connect.source.access.connection import read_timeline
 from cdc.connect.source.heartbeat import heartbeat_table
+from cdc.connect.source.slots import slot
 from cdc.connect.source.upgrade import Upgrade, has_same_oids, read_current_beat, read_upgrades
 from cdc.core.errors import RECAPTURE, HistoryLostError, PreconditionError
 from cdc.core.position import Bookmark, Lsn, Position

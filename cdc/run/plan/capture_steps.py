@@ -7,7 +7,8 @@ from psycopg import Connection
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.capture.connector_state import look_up
 from cdc.connect.capture.name_patterns import table_pattern
-from cdc.connect.source import publication, published_parts, registration, schema_history, slot
+from cdc.connect.source import publication, published_parts, registration, schema_history
+from cdc.connect.source.slots import slot
 from cdc.core.plural import format_count
 from cdc.core.table import TableName
 from cdc.log.clients.topics import Admin

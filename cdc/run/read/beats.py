@@ -7,7 +7,7 @@ from functools import partial
 from threading import Lock
 from typing import Final
 
-from cdc.connect.source import connection as source
+from cdc.connect.source.access import connection as source
 from cdc.connect.source.heartbeat import write_heartbeat
 from cdc.core.errors import UnreachableError
 from cdc.core.position import Lsn

@@ -14,7 +14,7 @@ from cdc.columns.rows.documents import key_documents
 from cdc.columns.rows.join_fingerprints import are_among
 from cdc.columns.rows.row_fingerprints import row_bits
 from cdc.columns.types.arrow_types import arrow_schema
-from cdc.connect.source import connection as source
+from cdc.connect.source.access import connection as source
 from cdc.core.errors import PreconditionError
 from cdc.core.mask import Mask
 from cdc.core.position import Lsn

@@ -7,7 +7,7 @@ from typing import Any, Final
 from psycopg import Connection
 
 from cdc.config.settings import PipelineSettings
-from cdc.connect.source.connection import open_connection
+from cdc.connect.source.access.connection import open_connection
 from cdc.connect.source.relation import read_shapes
 from cdc.core.table import TableName
 

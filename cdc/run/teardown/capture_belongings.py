@@ -7,7 +7,8 @@ from typing import Any
 from psycopg.sql import Composed
 
 from cdc.connect.capture import connector
-from cdc.connect.source import publication, registration, removal, slot
+from cdc.connect.source import publication, registration, removal
+from cdc.connect.source.slots import slot
 from cdc.log.clients.topics import Admin
 from cdc.log.names import debezium_heartbeat_topic
 from cdc.run.pipeline import Pipeline

@@ -6,7 +6,7 @@ import psycopg
 import pyarrow as pa
 from psycopg import Connection, sql
 
-from cdc.connect.source.connection import current_lsn
+from cdc.connect.source.access.connection import current_lsn
 from cdc.core.errors import ConfigurationError
 from cdc.core.plural import format_count
 from cdc.core.position import Lsn

@@ -16,8 +16,9 @@ from cdc.columns.rows.digest import Digest
 from cdc.columns.rows.held import Held, digest_copy, digest_rows, rows_as_held
 from cdc.columns.rows.row_prints import StoredRows, digest_stored, store
 from cdc.columns.spark_tasks import require_spark
-from cdc.connect.source import connection as source
-from cdc.connect.source import heartbeat, slot
+from cdc.connect.source import heartbeat
+from cdc.connect.source.access import connection as source
+from cdc.connect.source.slots import slot
 from cdc.core.errors import CdcError, PreconditionError, TableStoppedError, UnreachableError
 from cdc.core.position import LogStart, Lsn, Position, format_lsn
 from cdc.core.table import Table, TableName

@@ -14,7 +14,7 @@ from psycopg import Connection
 
 from cdc.columns.rows.row_prints import StoredRows, store
 from cdc.config.settings import VIEWS
-from cdc.connect.source import connection as source
+from cdc.connect.source.access import connection as source
 from cdc.connect.source.catalog import ExaminedTables
 from cdc.core.errors import CdcError, ConfigurationError
 from cdc.core.table import Table, TableName

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.capture.connector import failure, halt
-from cdc.connect.source import connection as source
 from cdc.connect.source import publication
+from cdc.connect.source.access import connection as source
 from cdc.core.errors import CdcError, HistoryLostError
 from cdc.core.table import TableName
 from cdc.log.clients.topics import Admin

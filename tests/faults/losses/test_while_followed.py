@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc.connect.source import connection as source
+from cdc.connect.source.access import connection as source
 from cdc.core.errors import HistoryLostError
 from cdc.core.table import TableName
 from cdc.log.clients.topics import Admin

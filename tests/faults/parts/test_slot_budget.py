@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from cdc.config.settings import CAPTURE
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.capture.connector_state import look_up
-from cdc.connect.source.slot_health import SourceLook, look_at_source
+from cdc.connect.source.slots.slot_health import SourceLook, look_at_source
 from cdc.core.errors import HistoryLostError
 from cdc.run.control import control
 from cdc.run.control.question import ControlVerb

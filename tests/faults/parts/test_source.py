@@ -11,9 +11,10 @@ import pytest
 from psycopg import sql
 
 from cdc.connect.settings import SourceSettings
-from cdc.connect.source import catalog, heartbeat, publication, registration, slot
-from cdc.connect.source.connection import connect, conninfo, open_connection
+from cdc.connect.source import catalog, heartbeat, publication, registration
+from cdc.connect.source.access.connection import connect, conninfo, open_connection
 from cdc.connect.source.registration import Registration
+from cdc.connect.source.slots import slot
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.core.table import TableName
 from cdc.postgres.session import open_session

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from cdc.__main__ import main
 from cdc.config.init import TemplateValues, template
-from cdc.connect.source import connection as source
-from cdc.connect.source import replication, sessions
+from cdc.connect.source.access import connection as source
+from cdc.connect.source.access import replication, sessions
 from cdc.local.services import Home, Service, down, up
 from cdc.snapshots import copy_reader as rows
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, verify

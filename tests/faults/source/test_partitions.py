@@ -5,7 +5,7 @@ from pyspark.sql import SparkSession
 
 from cdc.__main__ import main
 from cdc.connect.source import catalog
-from cdc.connect.source import connection as source
+from cdc.connect.source.access import connection as source
 from cdc.connect.source.catalog import TablesRefusedError
 from tests.faults.source.evolution import differing, ids
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, problems, verify

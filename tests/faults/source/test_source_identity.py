@@ -9,7 +9,7 @@ from pydantic import SecretStr
 from cdc.config.file import load
 from cdc.config.init import TemplateValues, template
 from cdc.config.settings import PipelineSettings
-from cdc.connect.source import connection as source
+from cdc.connect.source.access import connection as source
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Column, Kind, Table, TableName

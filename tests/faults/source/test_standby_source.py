@@ -11,10 +11,10 @@ import pytest
 from psycopg import Connection, sql
 from pyspark.sql import SparkSession
 
-from cdc.connect.source.connection import open_connection
-from cdc.connect.source.slot import check_wal_kept, open_slot_snapshot, read_slot, read_state
-from cdc.connect.source.slot_health import look_at_source
-from cdc.connect.source.standby import open_decoding, wait_for_replay
+from cdc.connect.source.access.connection import open_connection
+from cdc.connect.source.slots.slot import check_wal_kept, open_slot_snapshot, read_slot, read_state
+from cdc.connect.source.slots.slot_health import look_at_source
+from cdc.connect.source.slots.standby import open_decoding, wait_for_replay
 from cdc.core.errors import HistoryLostError, PreconditionError, UnreachableError
 from cdc.local.endpoints import SUPERUSER, Endpoints, Service
 from cdc.local.services import down, up, wipe

@@ -8,7 +8,8 @@ from psycopg import sql
 
 from cdc.cli.output import say
 from cdc.config.settings import PipelineSettings
-from cdc.connect.source import catalog, slot
+from cdc.connect.source import catalog
+from cdc.connect.source.slots import slot
 from cdc.progress import SILENT
 from cdc.run.copy.capture_setup import PATIENCE, prepare_capture
 from cdc.run.copy.snapshot_copy import CopyContext, start_capture

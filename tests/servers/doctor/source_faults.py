@@ -3,8 +3,9 @@
 from pydantic import SecretStr
 
 from cdc.cli.output import say
-from cdc.connect.source import catalog, replication, schema_history
-from cdc.connect.source.connection import connect, open_connection
+from cdc.connect.source import catalog, schema_history
+from cdc.connect.source.access import replication
+from cdc.connect.source.access.connection import connect, open_connection
 from cdc.connect.source.registration import Registration, register
 from cdc.run.copy.capture_setup import prepare_capture
 from cdc.run.pipeline import Pipeline as OpenedPipeline

@@ -1,6 +1,6 @@
 """Faults of tables."""
 
-from cdc.connect.source.connection import connect
+from cdc.connect.source.access.connection import connect
 from tests.servers.doctor.site import Planted, Site, Step, each, put_back, sql_of, with_setting
 
 BAD = with_setting("source", tables=["public.bad"])

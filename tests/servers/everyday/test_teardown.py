@@ -77,7 +77,7 @@ def check_without_parts(
     """What can be removed is removed, what cannot is named, and the same command again goes on from there."""
     s = pipeline.settings
     in_source = f"slot {s.source.slot}, publication {s.source.publication} and schema {s.source.heartbeat_schema}"
-    monkeypatch.setattr("cdc.connect.source.slot.DROP_SECONDS", 0.5)
+    monkeypatch.setattr("cdc.connect.source.slots.slot.DROP_SECONDS", 0.5)
     said = tear_down_without(pipeline, monkeypatch, capsys, f":{urlsplit(s.connect.url).port}", ":1")
     assert f"not known: connector {s.connect.connector}: Kafka Connect " in said
     assert f"error: slot {s.source.slot} is left: slot {s.source.slot} cannot be dropped" in said

@@ -12,7 +12,7 @@ from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.capture.debezium_properties import _source
 from cdc.connect.fixed_properties import CONNECTOR_CLASS
 from cdc.connect.settings import CaptureSettings, SourceSettings
-from cdc.connect.source.connection import RefusedLoginError, connect, conninfo, read_timeline
+from cdc.connect.source.access.connection import RefusedLoginError, connect, conninfo, read_timeline
 from cdc.core.errors import PreconditionError
 from cdc.run.doctor.asking import SilentPartError
 from cdc.run.doctor.facts.access import find_access

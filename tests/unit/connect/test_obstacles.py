@@ -8,7 +8,8 @@ import pytest
 from pydantic import SecretStr
 
 from cdc.connect.settings import SourceSettings
-from cdc.connect.source import obstacles, publication, slot
+from cdc.connect.source import obstacles, publication
+from cdc.connect.source.slots import slot
 from cdc.core.errors import CdcError, PreconditionError
 
 HALT = PreconditionError("it has paused its replay", "resume it")

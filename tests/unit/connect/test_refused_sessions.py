@@ -16,7 +16,7 @@ from psycopg import Connection
 from pydantic import SecretStr
 
 from cdc.connect.settings import SourceSettings
-from cdc.connect.source.connection import RefusedLoginError, connect, explain
+from cdc.connect.source.access.connection import RefusedLoginError, connect, explain
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 
 SAID = "Anmeldung fehlgeschlagen für Benutzer »x«"

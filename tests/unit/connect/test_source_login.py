@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import (
 from pydantic import ValidationError
 
 from cdc.connect.settings import SourceSettings
-from cdc.connect.source.connection import conninfo
+from cdc.connect.source.access.connection import conninfo
 from cdc.connect.source_login import JDBC_KEY, find_unreadable_key, is_elliptic
 from cdc.secrets import renew
 

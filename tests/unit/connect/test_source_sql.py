@@ -8,7 +8,7 @@ import pytest
 from cdc.connect.settings import SourceSettings
 from cdc.connect.source.event_triggers import make_function_body, make_trigger_body
 from cdc.connect.source.heartbeat import heartbeat_query, slot_lsn
-from cdc.connect.source.queries import read_sql
+from cdc.connect.source.sql.queries import read_sql
 
 SOURCE = SourceSettings(host="db", dbname="shop", user="cdc", password="p", tables=["public.orders"])
 STATEMENTS = [

@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 import psycopg
 import pytest
 
-from cdc.connect.source import sqlstate
+from cdc.connect.source.access import sqlstate
 
 BEYOND_SELECT = 1100
 """More descriptors than select() takes."""

@@ -12,7 +12,7 @@ from cdc.config.file import load as load_settings
 from cdc.config.init import TemplateValues, template
 from cdc.config.settings import PipelineSettings
 from cdc.connect.source import catalog
-from cdc.connect.source import connection as source
+from cdc.connect.source.access import connection as source
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Table, TableName
 from cdc.core.table_state import Followed, Joining

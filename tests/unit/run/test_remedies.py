@@ -19,8 +19,9 @@ from cdc.cli.app import build
 from cdc.connect.capture import topics
 from cdc.connect.capture.connector_state import ConnectorState
 from cdc.connect.settings import SourceSettings
-from cdc.connect.source import decoding, publication, slot
-from cdc.connect.source.slot import SlotState
+from cdc.connect.source import publication
+from cdc.connect.source.slots import decoding, slot
+from cdc.connect.source.slots.slot import SlotState
 from cdc.core.errors import RECAPTURE, CdcError, ConfigurationError, HistoryLostError, PreconditionError, TableLostError
 from cdc.core.table import TableName
 from cdc.log.clients.topics import Admin, Topic

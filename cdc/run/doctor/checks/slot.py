@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from cdc.connect.source import decoding, slot
-from cdc.connect.source.standby import open_decoding
+from cdc.connect.source.slots import decoding, slot
+from cdc.connect.source.slots.standby import open_decoding
 from cdc.core.errors import RECAPTURE, CdcError, HistoryLostError
 from cdc.run.doctor.check import Fault, Severity, check
 from cdc.run.doctor.checks.postgres import drop_slot, find_slot

@@ -5,7 +5,7 @@ import socket
 from collections.abc import Iterator
 from typing import Final
 
-from cdc.connect.source.connection import address
+from cdc.connect.source.access.connection import address
 from cdc.core.errors import RECAPTURE, HistoryLostError, UnreachableError
 from cdc.run.doctor.check import Fault, Severity, check
 from cdc.run.doctor.facts.source import OLDEST_VERSION, describe_old

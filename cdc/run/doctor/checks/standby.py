@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from cdc.connect.source.connection import address
-from cdc.connect.source.standby import LET_NUDGE
+from cdc.connect.source.access.connection import address
+from cdc.connect.source.slots.standby import LET_NUDGE
 from cdc.run.doctor.check import Fault, Severity, check
 from cdc.run.doctor.facts.standby import StandbyFacts
 from cdc.run.doctor.fixes import JointStatement, quote

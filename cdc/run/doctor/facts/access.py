@@ -9,8 +9,8 @@ from math import ceil
 from psycopg import Connection
 
 from cdc.connect.settings import SourceSettings
-from cdc.connect.source.connection import address, connect, open_connection
-from cdc.connect.source.tls_refusal import TLS_REQUEST
+from cdc.connect.source.access.connection import address, connect, open_connection
+from cdc.connect.source.access.tls_refusal import TLS_REQUEST
 from cdc.connect.source_login import ENCRYPTING
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.run.doctor.asking import SilentPartError

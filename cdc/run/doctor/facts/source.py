@@ -10,12 +10,12 @@ from psycopg import Connection
 
 from cdc.connect.settings import SourceSettings
 from cdc.connect.source import publication, registration
-from cdc.connect.source.connection import read_clock, try_replication
-from cdc.connect.source.oldest_transaction import OldestTransaction
+from cdc.connect.source.access.connection import read_clock, try_replication
 from cdc.connect.source.publication import WrongParts
 from cdc.connect.source.published_parts import Parts, find_parts
 from cdc.connect.source.registration import Registration
-from cdc.connect.source.slot_health import look_at_source
+from cdc.connect.source.slots.oldest_transaction import OldestTransaction
+from cdc.connect.source.slots.slot_health import look_at_source
 from cdc.core.errors import CdcError, PreconditionError
 from cdc.core.table import TableName
 from cdc.postgres.values import read_value

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from psycopg import Connection
 
-from cdc.connect.source.connection import open_connection
-from cdc.connect.source.standby import StandbyState, find_halt, find_stranger
+from cdc.connect.source.access.connection import open_connection
+from cdc.connect.source.slots.standby import StandbyState, find_halt, find_stranger
 from cdc.core.errors import CdcError
 from cdc.postgres.values import read_value
 from cdc.run.doctor.facts.access import Access

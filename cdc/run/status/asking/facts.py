@@ -6,7 +6,7 @@ from typing import Final
 
 from cdc.columns.netting.ends import Ends, to_columns
 from cdc.connect.capture.connector_state import ConnectorState
-from cdc.connect.source.slot_health import SourceLook
+from cdc.connect.source.slots.slot_health import SourceLook
 from cdc.core.errors import CdcError
 from cdc.core.position import Position
 from cdc.core.table import TableName

@@ -7,10 +7,10 @@ from typing import TypeVar
 
 from psycopg import Connection
 
-from cdc.connect.source import connection as source
 from cdc.connect.source import publication, rights
+from cdc.connect.source.access import connection as source
 from cdc.connect.source.relation import read_shapes
-from cdc.connect.source.slot_health import SourceLook, look_at_source
+from cdc.connect.source.slots.slot_health import SourceLook, look_at_source
 from cdc.core.errors import CdcError, HistoryLostError
 from cdc.core.position import Position
 from cdc.core.table import TableName

@@ -7,7 +7,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from cdc.config.settings import VIEWS, PipelineSettings
-from cdc.connect.source.slot import check_wal_kept
+from cdc.connect.source.slots.slot import check_wal_kept
 from cdc.core.errors import CdcError
 from cdc.core.position import format_lsn
 from cdc.core.table import TableName

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from cdc.config.settings import VIEWS, PipelineSettings
-from cdc.connect.source.slot_health import SourceLook
+from cdc.connect.source.slots.slot_health import SourceLook
 from cdc.core.counters import GROUPS
 from cdc.core.position import Position, format_lsn
 from cdc.core.table import TableName

@@ -10,7 +10,7 @@ from typing import Final
 import pyarrow as pa
 from psycopg import Connection
 
-from cdc.connect.source import connection as source
+from cdc.connect.source.access import connection as source
 from cdc.core.errors import PreconditionError, UnreachableError
 from cdc.core.plural import format_count
 from cdc.core.table import Table

@@ -17,8 +17,8 @@ from psycopg import Connection
 
 from cdc.columns.rows.held import Held
 from cdc.columns.rows.row_prints import Names, find_nulls, keep_newest, store
-from cdc.connect.source import connection as source
 from cdc.connect.source import heartbeat
+from cdc.connect.source.access import connection as source
 from cdc.core.errors import CdcError
 from cdc.core.position import Lsn, format_lsn
 from cdc.core.table import Table

@@ -11,7 +11,7 @@ from cdc.connect.capture.connector_state import ConnectorState
 from cdc.connect.capture.debezium_properties import OUR_CLASSES
 from cdc.connect.fixed_properties import CONNECTOR_CLASS
 from cdc.connect.source.registration import Registration
-from cdc.connect.source.standby import StandbyState
+from cdc.connect.source.slots.standby import StandbyState
 from cdc.core.position import Lsn
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.log.clients.cluster import DescribedTopic, KafkaFacts

@@ -14,8 +14,8 @@ import pytest
 
 from cdc.connect.capture.connector_state import ConnectorState
 from cdc.connect.settings import SourceSettings
-from cdc.connect.source.oldest_transaction import OldestTransaction
-from cdc.connect.source.standby import find_stranger
+from cdc.connect.source.slots.oldest_transaction import OldestTransaction
+from cdc.connect.source.slots.standby import find_stranger
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Column, Kind, Table
 from cdc.log.clients.cluster import DescribedTopic

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from cdc.connect.source.slot import SlotState
+from cdc.connect.source.slots.slot import SlotState
 from cdc.core.position import Lsn
 from cdc.run.guard import slot_beats
 from cdc.run.guard.slot_beats import BEAT_SECONDS, LONGEST_PAUSE_SECONDS, MUCH_BYTES, SlotBeats
@@ -27,7 +27,7 @@ class Play:
         self.ran, self.beats = list[str](), 0
         self.looked_at = list[object]()
         patched.setattr(slot_beats, "read_state", lambda where, _: self._find(where))
-        patched.setattr("cdc.connect.source.standby.read_value", lambda *_: self.may_note)
+        patched.setattr("cdc.connect.source.slots.standby.read_value", lambda *_: self.may_note)
         patched.setattr(slot_beats, "write_heartbeat", lambda *_: self._beat())
         settings = SimpleNamespace(source=SimpleNamespace(slot="s"))
         self.primary = cast(Any, SimpleNamespace(execute=self.ran.append))

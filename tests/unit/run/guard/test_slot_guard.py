@@ -9,8 +9,8 @@ import pytest
 
 from cdc.connect.slot_budget import BudgetPolicy, SlotBudget
 from cdc.connect.source.registration import Registration
-from cdc.connect.source.slot import SlotState
-from cdc.connect.source.slot_health import SourceLook
+from cdc.connect.source.slots.slot import SlotState
+from cdc.connect.source.slots.slot_health import SourceLook
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.core.position import Lsn, Position
 from cdc.run.guard import slot_guard

@@ -4,9 +4,9 @@ import pytest
 from pydantic import ValidationError
 
 from cdc.connect.slot_budget import BudgetPolicy, SlotBudget
-from cdc.connect.source.oldest_transaction import OldestTransaction
-from cdc.connect.source.slot import SlotState
-from cdc.connect.source.slot_health import SourceLook
+from cdc.connect.source.slots.oldest_transaction import OldestTransaction
+from cdc.connect.source.slots.slot import SlotState
+from cdc.connect.source.slots.slot_health import SourceLook
 from cdc.core.position import Lsn
 from cdc.run.health.slot_budget import OWN_LIMIT, SERVER_LIMIT, BudgetWatch, SlotRoom, find_room
 

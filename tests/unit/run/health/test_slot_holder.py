@@ -2,7 +2,7 @@
 
 import pytest
 
-from cdc.connect.source.oldest_transaction import OldestTransaction
+from cdc.connect.source.slots.oldest_transaction import OldestTransaction
 from cdc.run.health.slot_holder import HELD_BYTES, find_slot_holder
 
 NOW = 4000.0

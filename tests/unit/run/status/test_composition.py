@@ -10,9 +10,9 @@ from cdc.config.file import load
 from cdc.config.init import TemplateValues, template
 from cdc.config.settings import PipelineSettings
 from cdc.connect.capture.connector_state import ConnectorState
-from cdc.connect.source.oldest_transaction import OldestTransaction
-from cdc.connect.source.slot import SlotState
-from cdc.connect.source.slot_health import SourceLook
+from cdc.connect.source.slots.oldest_transaction import OldestTransaction
+from cdc.connect.source.slots.slot import SlotState
+from cdc.connect.source.slots.slot_health import SourceLook
 from cdc.core.errors import PreconditionError, UnreachableError
 from cdc.core.position import Lsn, Position
 from cdc.core.table import TableName

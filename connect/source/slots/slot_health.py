@@ -6,10 +6,10 @@ from typing import Final
 from psycopg import Connection
 
 from cdc.connect.settings import SourceSettings
-from cdc.connect.source.oldest_transaction import OldestTransaction
-from cdc.connect.source.queries import read_sql
-from cdc.connect.source.slot import SlotState, read_state
-from cdc.connect.source.standby import open_decoding
+from cdc.connect.source.slots.oldest_transaction import OldestTransaction
+from cdc.connect.source.slots.slot import SlotState, read_state
+from cdc.connect.source.slots.standby import open_decoding
+from cdc.connect.source.sql.queries import read_sql
 from cdc.core.position import Lsn, parse_lsn
 from cdc.postgres.values import read_value
 

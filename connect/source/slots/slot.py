@@ -17,9 +17,9 @@ from psycopg import Connection, sql
 from psycopg.pq.abc import PGconn, PGresult
 
 from cdc.connect.settings import SourceSettings
-from cdc.connect.source import replication
-from cdc.connect.source.connection import connect, open_connection
-from cdc.connect.source.standby import nudging, open_decoding, wait_for_replay
+from cdc.connect.source.access import replication
+from cdc.connect.source.access.connection import connect, open_connection
+from cdc.connect.source.slots.standby import nudging, open_decoding, wait_for_replay
 from cdc.core.errors import RECAPTURE, HistoryLostError, PreconditionError
 from cdc.core.position import Bookmark, Lsn, parse_lsn
 from cdc.core.waiting import Deadline

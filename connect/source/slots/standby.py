@@ -14,7 +14,7 @@ import psycopg
 from psycopg import Connection
 
 from cdc.connect.settings import SourceSettings
-from cdc.connect.source.connection import address, current_lsn, inserted_lsn, open_connection
+from cdc.connect.source.access.connection import address, current_lsn, inserted_lsn, open_connection
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.core.position import Lsn, format_lsn, parse_lsn
 from cdc.core.waiting import Deadline

@@ -1,4 +1,4 @@
-"""Reads the SQL of this room from its files."""
+"""Reads the statements on a source from the files of this room."""
 
 from functools import cache
 from importlib.resources import files
@@ -10,5 +10,5 @@ from psycopg import sql
 @cache
 def read_sql(name: str) -> sql.SQL:
     """Read `connect/source/sql/<name>.sql`, without the comment at its head."""
-    lines = (files("cdc.connect.source") / "sql" / f"{name}.sql").read_text(encoding="utf-8").splitlines()
+    lines = (files("cdc.connect.source.sql") / f"{name}.sql").read_text(encoding="utf-8").splitlines()
     return sql.SQL("\n".join(dropwhile(lambda line: line.startswith("--"), lines)))

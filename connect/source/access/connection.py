@@ -10,10 +10,10 @@ from psycopg import Connection, sql
 from psycopg.conninfo import make_conninfo
 
 from cdc.connect.settings import SourceSettings, StandbySettings
-from cdc.connect.source import replication, tls_refusal
-from cdc.connect.source.sessions import later_settings, startup_options
-from cdc.connect.source.sqlstate import find_sqlstate
-from cdc.connect.source.tls_refusal import find_distrust, is_of_tls
+from cdc.connect.source.access import replication, tls_refusal
+from cdc.connect.source.access.sessions import later_settings, startup_options
+from cdc.connect.source.access.sqlstate import find_sqlstate
+from cdc.connect.source.access.tls_refusal import find_distrust, is_of_tls
 from cdc.core.error_text import pick_first_line
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.core.position import Lsn, parse_lsn

@@ -6,7 +6,7 @@ from typing import Final
 import psycopg
 from psycopg import Connection, sql
 
-from cdc.connect.source.slot import SlotState
+from cdc.connect.source.slots.slot import SlotState
 from cdc.core.error_text import pick_first_line
 from cdc.core.errors import RECAPTURE, HistoryLostError, PreconditionError, UnreachableError
 from cdc.core.position import Lsn
