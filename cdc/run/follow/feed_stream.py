@@ -14,6 +14,7 @@ from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
 from cdc.core.waiting import Deadline
 from cdc.run.copy.fill import TableFiller
+from cdc.run.follow.step_size import StepSize
 from cdc.run.follow.streams import BatchProgress
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.feed.feed import LakeFeed
@@ -21,9 +22,6 @@ from cdc.sinks.lake.metadata.cuts import Cut
 
 CUTS_A_BATCH = 100
 """At most this many cuts with small changes are applied as one batch."""
-TOGETHER_BYTES = 4 * 1024 * 1024
-"""Changes of one table are small up to this size of their files in the lake: some 100,000 rows, which take twenty times
-as much while several versions become one."""
 POLL_SECONDS, RING_SECONDS = 0.2, 1.0
 """Pause between two looks for new cuts: when another process writes the lake; when this one does, and rings."""
 STORE_POLL_SECONDS, STORE_RING_SECONDS = 2.0, 120.0
@@ -78,6 +76,9 @@ class FeedStream:
         self._recent = recent
         self._hooks = hooks
         self._poll_seconds = poll_seconds
+        self._step = StepSize()
+        self._step_bytes = 0
+        """Of the cuts that were chosen; 0 where nobody has asked."""
         self._cut = filler.resume()
         self._rings = 0
 
@@ -119,19 +120,21 @@ class FeedStream:
     def _choose_small(self, cuts: Sequence[Cut]) -> Cut:
         """The furthest of these cuts up to which the changes are small; the first one if none is.
 
-        More cuts never make it a nearer one: after an error there may be more, and the next batch has to reach at least
-        as far (`Follower`).
+        It is no nearer one than that of a batch which was cut off: the next batch has to reach at least as far
+        (`Follower`), and steps were larger then, perhaps.
         """
-        chosen, total = cuts[0], Counter[TableName]()
+        chosen, total, self._step_bytes = cuts[0], Counter[TableName](), 0
         if len(cuts) == 1:
             return chosen
+        furthest = self._follower.furthest()
         # the first cut's tables are enough: of one that joins later, a copy is loaded and no change is read
         tables = [table for table, _ in self._feed.tables(cuts[0])]
         for before, cut in pairwise([self._cut, *cuts]):
             total.update({table.name: self._feed.change_bytes(table, before, cut) for table in tables})
-            if max(total.values(), default=0) > TOGETHER_BYTES:
+            size = max(total.values(), default=0)
+            if size > self._step.most and not (furthest and furthest.covers(cut.position)):
                 break
-            chosen = cut
+            chosen, self._step_bytes = cut, size
         return chosen
 
     def _apply(self, until: Cut, cuts: Sequence[Cut], *, anew: bool) -> bool:
@@ -157,6 +160,7 @@ class FeedStream:
         stopped = self._follower.stops()
         followed = {name: rows for name, rows in changes.items() if name not in stopped}
         self._follower.apply(FeedBatch(followed, until.committed_ms), until.position)
+        self._step.note(self._step_bytes, time.monotonic() - began)
         self._cut = until
         stages = {"apply": time.monotonic() - began}
         self._filler.report_stops(until)

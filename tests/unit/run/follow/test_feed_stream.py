@@ -15,7 +15,8 @@ from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.run.copy.fill import TableFiller
 from cdc.run.follow import feed_stream
-from cdc.run.follow.feed_stream import CUTS_A_BATCH, TOGETHER_BYTES, FeedStream, FeedStreamHooks
+from cdc.run.follow.feed_stream import CUTS_A_BATCH, FeedStream, FeedStreamHooks
+from cdc.run.follow.step_size import FIRST_BYTES, LEAST_BYTES, MOST_BYTES, STEP_SECONDS, StepSize
 from cdc.run.follow.streams import BatchProgress
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.feed.feed import LakeFeed
@@ -73,6 +74,9 @@ class Follower:
     def stops(self) -> dict[TableName, Any]:
         return {}
 
+    def furthest(self) -> Position | None:
+        return cut(self.asked[-1]).position if self.asked else None
+
     def apply(self, batch: FeedBatch, position: Position) -> None:
         self.asked.append(position.end_offset)
         if len(self.asked) == 1:
@@ -108,7 +112,7 @@ def ask(sizes: Sizes, first: int) -> list[int]:
     return follower.asked
 
 
-some_bytes = st.integers(0, TOGETHER_BYTES // 4) | st.sampled_from([0, TOGETHER_BYTES, TOGETHER_BYTES + 1])
+some_bytes = st.integers(0, FIRST_BYTES // 4) | st.sampled_from([0, FIRST_BYTES, FIRST_BYTES + 1])
 
 
 @examples(200)
@@ -118,12 +122,34 @@ def test_a_batch_after_an_error_reaches_at_least_as_far(sizes: Sizes, data: st.D
     assert next_one >= failed
 
 
+def test_a_batch_that_was_cut_off_is_taken_whole_though_steps_are_smaller_now() -> None:
+    feed, follower = Feed([(FIRST_BYTES, 0)] * 5, 5), Follower(asked=[4])
+    hooks = FeedStreamHooks(reached=lambda _: False, works=lambda: None)
+    parts = cast(FedFollower, follower), cast(LakeFeed, feed), cast(TableFiller, Filler())
+    FeedStream(*parts, ChangeCache(0), hooks).run(threading.Event())
+    assert follower.asked == [4, 4]
+
+
+def test_a_step_is_what_a_follower_takes_in_some_seconds() -> None:
+    size = StepSize()
+    assert size.most == FIRST_BYTES
+    size.note(1_000_000, STEP_SECONDS / 2)
+    assert size.most == 2_000_000
+    size.note(1_000_000, 60 * STEP_SECONDS)
+    assert size.most == LEAST_BYTES
+    size.note(1_000_000, 0.001)
+    assert size.most == MOST_BYTES
+    # of a single cut nobody asks how large it is
+    size.note(0, 60 * STEP_SECONDS)
+    assert size.most == MOST_BYTES
+
+
 def test_as_many_cuts_as_are_small_go_together() -> None:
-    half = TOGETHER_BYTES // 2
+    half = FIRST_BYTES // 2
     assert ask([(half, half)] * 5, 5) == [2, 2]
     assert ask([(half, 1), (1, half), (half, half), (1, 1)], 2) == [2, 2]
     # one that is large goes alone
-    assert ask([(TOGETHER_BYTES + 1, 0), (0, 0)], 2) == [1, 1]
+    assert ask([(FIRST_BYTES + 1, 0), (0, 0)], 2) == [1, 1]
     assert ask([(1, 1)] * (CUTS_A_BATCH + 1), 5) == [5, CUTS_A_BATCH]
 
 
