@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -19,6 +17,14 @@ from tests.supply.licences import find_refused, is_allowed, list_licences
 
 ROOT = Path(__file__).parents[3]
 NO_PACKAGES = {"bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1}
+
+
+def check_form(bill: str) -> None:
+    # whoever collects the tests would compile its grammars, two seconds in each process
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator
+
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(bill) is None
 
 
 def read_declared() -> Iterator[Requirement]:
@@ -46,7 +52,7 @@ def test_each_declared_package_is_locked_at_a_version_it_may_have_with_hashes() 
 
 def test_bill_is_valid_and_has_every_jar_with_its_hash_and_a_licence_we_may_pass_on() -> None:
     bill = add_jars(NO_PACKAGES)
-    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(bill) is None
+    check_form(bill)
     components = json.loads(bill)["components"]
     assert {c["hashes"][0]["content"] for c in components} == {artifact.sha256 for artifact in locked()}
     assert [*find_refused(components)] == []
@@ -81,5 +87,5 @@ def test_component_without_a_licence_is_refused() -> None:
 @pytest.mark.further
 def test_installation_has_its_packages_and_its_jars() -> None:
     bill = describe_installation()
-    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(bill) is None
+    check_form(bill)
     assert {"pyspark", "kafka-clients", "duckdb"} <= {c["name"] for c in json.loads(bill)["components"]}
