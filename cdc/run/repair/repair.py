@@ -22,7 +22,8 @@ from cdc.core.errors import CdcError, ConfigurationError, PreconditionError
 from cdc.core.position import Lsn
 from cdc.core.table import Table, TableName
 from cdc.run.pipeline import Pipeline
-from cdc.run.repair.finding import TableFinder, join_keys, too_many
+from cdc.run.repair.finding import join_keys, too_many
+from cdc.run.repair.key_finder import NO_LSN, KeyFinder
 from cdc.run.repair.places import CutsAround, KeyVerdict, Places
 from cdc.run.repair.report import RepairReport, TableRepair
 from cdc.run.repair.source_rows import RowsAtLsn, check_keys, read_at_lsn, select_keys
@@ -36,7 +37,7 @@ from cdc.run.tables.selection import list_followed
 from cdc.run.trace.source_row import read_source_row
 from cdc.run.trouble_log import trouble_log
 from cdc.run.verify.catch_up import ReadPosition
-from cdc.run.verify.pinned_source import FollowerReader, pin_source
+from cdc.run.verify.pinned_source import FollowerReader
 from cdc.run.verify.verify import open_readers
 from cdc.run.view_definitions import define_present_views
 from cdc.sinks.lake.metadata.cuts import Cut
@@ -45,7 +46,6 @@ from cdc.views.order import sort_readable
 
 ROUNDS: Final = 12
 """How often keys are read and compared: one that was equal once, in a follower, is known."""
-NO_LSN: Final = Lsn(0)
 MOST_KEYS: Final = 10_000
 """Keys of one table that are repaired, unless the caller says how many."""
 
@@ -149,20 +149,9 @@ class _Repair:
             self._put_right(left)
 
     def _find_keys(self, tables: Sequence[Table]) -> Mapping[Table, pa.Table]:
-        start = require_position(self.pipeline.lake_follower).log_start
-        names = [table.name for table in tables]
-        with pin_source(self.pipeline, self.connection, names, start, 0) as pinned:
-            self.lsn = pinned.lsn
-            readers = self._open_readers()
-            for name, reader in readers.items():
-                self.streams.wait_for_lsn(pinned.lsn, name, reader.position)
-            self.pipeline.look_again()
-            finder, readers = TableFinder(pinned, self.task.most), self._open_readers()
-            places = self._places()
-            found = {
-                table: finder.find(table, {name: readers[name] for name in places.select(table)}) for table in tables
-            }
-        self.failed |= finder.failed
+        finder = KeyFinder(self.pipeline, self.connection, self.streams, self._places().names, self.task.most)
+        found = finder.find(tables)
+        self.lsn, self.failed = finder.lsn, self.failed | finder.failed
         return found
 
     def _open_readers(self) -> Mapping[str, FollowerReader]:

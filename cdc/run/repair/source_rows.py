@@ -1,5 +1,6 @@
 """The rows of some keys in the source, on an exported snapshot, as a copy has them: masked, and by the filters."""
 
+import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from cdc.run.pipeline import Pipeline
 from cdc.run.tables.resume_check import require_position
 from cdc.run.trace.source_row import name_table, read_rows
 from cdc.run.verify.pinned_source import pin_source
+from cdc.run.verify.rolling.look import parse_name
 from cdc.sinks.lake.feed.keyed_rows import key_schema
 from cdc.sinks.lake.metadata.cuts import Cut
 from cdc.snapshots.copy_reader import filter_rows
@@ -60,6 +62,40 @@ def read_at_lsn(pipeline: Pipeline, connection: Connection[Any], keys: Mapping[T
     with pin_source(pipeline, connection, names, start, 0) as pinned, _reading(pipeline, pinned.keeper.snapshot) as own:
         rows = {table.name: _read(own, table, wanted, src.mask_key) for table, wanted in keys.items()}
         return RowsAtLsn(pinned.lsn, cut, rows)
+
+
+def read_keys(
+    connection: Connection[Any], table: Table, names: Sequence[Mapping[str, str | None]], secret: bytes
+) -> pa.Table | None:
+    """The keys with these names, by column as their documents have them, with the types of copies.
+
+    None if Postgres reads one as another key, or as none: it is the name of no row. None, too, for keys with floats.
+    """
+    parts = list[pa.Table]()
+    # -0 has another fingerprint than 0, and as a name the same text
+    if any(pa.types.is_floating(each.type) for each in key_schema(table)):
+        return None
+    for start in range(0, len(names), KEYS_AT_ONCE):
+        some = names[start : start + KEYS_AT_ONCE]
+        documents = [{name: _as_input(table, name, named.get(name)) for name in table.key} for named in some]
+        try:
+            with connection.transaction():
+                found = select_keys(
+                    read_rows(connection, table, _populate(table, json.dumps(documents)), secret), table
+                )
+        except psycopg.DataError:
+            return None
+        back = [parse_name(text.encode()) for text in key_documents(found, table).to_pylist()]
+        if back != [*map(dict, some)] or any(None in name.values() for name in back):
+            return None
+        parts.append(found)
+    return pa.concat_tables([key_schema(table).empty_table(), *parts])
+
+
+def _as_input(table: Table, column: str, text: str | None) -> str | None:
+    """A document has bytes in base64."""
+    is_bytes = pa.types.is_binary(key_schema(table).field(column).type)
+    return f"\\x{base64.b64decode(text).hex()}" if is_bytes and text is not None else text
 
 
 @contextmanager
@@ -111,8 +147,12 @@ def _are_same(back: pa.RecordBatch, keys: pa.Table, table: Table) -> bool:
 
 def _name_keys(table: Table, keys: pa.Table) -> sql.Composed:
     """The keys as rows of the table's type, as they stand behind FROM: Postgres parses each by its column's type."""
+    return _populate(table, _to_json(table, keys))
+
+
+def _populate(table: Table, documents: str) -> sql.Composed:
     name = sql.Identifier(table.name.schema, table.name.table)
-    return sql.SQL("jsonb_populate_recordset(NULL::{}, {}) AS asked").format(name, sql.Literal(_to_json(table, keys)))
+    return sql.SQL("jsonb_populate_recordset(NULL::{}, {}) AS asked").format(name, sql.Literal(documents))
 
 
 def _to_json(table: Table, keys: pa.Table) -> str:

@@ -45,10 +45,11 @@ class Streams:
         while not is_done():
             if deadline.is_past:
                 raise PreconditionError(f"{what}: not in {self.patience:.0f} s", "see `cdc status`; --wait gives more")
-            self._look()
+            self.look()
             time.sleep(POLL_SECONDS)
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Check the streams, and write a heartbeat every BEAT_SECONDS."""
         self.check()
         if self.beat.is_past:
             source = self.pipeline.settings.source
@@ -57,7 +58,7 @@ class Streams:
 
     def wait_for_lsn(self, lsn: Lsn, name: str, read_position: ReadPosition) -> None:
         """Wait until a follower has everything committed up to an LSN."""
-        wait_for_lsn(self.pipeline, name, read_position, lsn, self.patience, self._look)
+        wait_for_lsn(self.pipeline, name, read_position, lsn, self.patience, self.look)
 
     def wait_for_offset(self, offset: int, name: str, read_position: ReadPosition) -> None:
         """Wait until a follower has the cut at this END offset."""

@@ -84,7 +84,7 @@ class Look:
 
     def _describe(self, kind: str, name: bytes) -> KeyDifference:
         text = (self.source.get(name) or self.follower.get(name) or (b"", None))[0]
-        return KeyDifference(_parse_name(text), kind, self._find_columns(name) if kind == DIFFERING else ())
+        return KeyDifference(parse_name(text), kind, self._find_columns(name) if kind == DIFFERING else ())
 
     def _find_columns(self, name: bytes) -> tuple[str, ...]:
         """The columns that differ; all where a document is none."""
@@ -95,7 +95,7 @@ class Look:
             return tuple(self.columns)
 
 
-def _parse_name(text: bytes) -> dict[str, str | None]:
+def parse_name(text: bytes) -> dict[str, str | None]:
     """The columns of a key, or the id of a document that has another form."""
     try:
         key = json.loads(text)
