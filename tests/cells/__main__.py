@@ -32,14 +32,15 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     plan = _parse()
     before = read_results(plan.json)
-    cells = _select(plan, but={each.cell for each in before})
+    cells = _select(plan, but={each.cell for each in before if each.verdict in GOOD})
     if plan.list:
         for cell in cross():
             sys.stdout.write(f"{cell.id}{f': left out, {reason}' if (reason := find_reason(cell)) else ''}\n")
         return 0
     results = _run(cells, plan) if cells else []
-    sys.stdout.write(to_table([*before, *results]) + "\n")
-    return int(any(each.verdict not in GOOD for each in results))
+    every = {each.cell: each for each in (*before, *results)}.values()
+    sys.stdout.write(to_table([*every]) + "\n")
+    return int(any(each.verdict not in GOOD for each in every))
 
 
 def _parse() -> argparse.Namespace:
@@ -53,7 +54,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--together", type=int, default=1, metavar="N", help="compare everything after N cells only")
     parser.add_argument("--minutes", type=float, help="begin no cell after so many minutes")
     parser.add_argument(
-        "--json", type=Path, metavar="FILE", help="append a line for each cell; none that it has is run again"
+        "--json", type=Path, metavar="FILE", help="append a line for each cell; none that ended well in it is run again"
     )
     return parser.parse_args()
 
@@ -62,16 +63,16 @@ def _select(plan: argparse.Namespace, but: Collection[Cell]) -> list[Cell]:
     asked = [
         cell
         for cell in list_cells()
-        if cell not in but
-        and (not plan.kind or cell.kind in plan.kind)
+        if (not plan.kind or cell.kind in plan.kind)
         and (not plan.phase or cell.phase in plan.phase)
         and (not plan.component or cell.component in plan.component)
     ]
     chance = random.Random(plan.seed)
     by_kind = [[cell for cell in asked if cell.kind == kind] for kind in KINDS]
     chosen = [cell for own in by_kind for cell in chance.sample(own, min(plan.sample or len(own), len(own)))]
+    left = [cell for cell in chosen if cell not in but]
     # by what follows meanwhile: to start Spark takes longer than a cell
-    return sorted(chosen, key=lambda cell: (cell.phase in VERB_PHASES, cell.kind not in BY_PROCESS))
+    return sorted(left, key=lambda cell: (cell.phase in VERB_PHASES, cell.kind not in BY_PROCESS))
 
 
 def _run(cells: Sequence[Cell], plan: argparse.Namespace) -> list[Result]:

@@ -46,9 +46,10 @@ class Result:
 
 
 def read_results(file: Path | None) -> list[Result]:
-    """What runs before have left in a file; nothing where there is none."""
+    """What runs before have left in a file, of each cell the last one; nothing where there is none."""
     lines = file.read_text().splitlines() if file and file.exists() else []
-    return [Result.from_json(json.loads(line)) for line in lines]
+    results = [Result.from_json(json.loads(line)) for line in lines]
+    return [*{each.cell: each for each in results}.values()]
 
 
 def to_table(results: Sequence[Result]) -> str:

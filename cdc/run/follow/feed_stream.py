@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -108,6 +108,7 @@ class FeedStream:
         choices: Sequence[Callable[[], Cut]] = (lambda: self._choose_small(cuts), lambda: cuts[-1], self._feed.last_cut)
         # from the smallest step to the largest: a table whose changes are lost may have a new copy in a later cut
         for number, choose in enumerate(choices, 1):
+            self._step_bytes = 0
             try:
                 return self._apply(choose(), cuts, anew=number == len(choices))
             except HistoryLostError as error:
@@ -123,16 +124,20 @@ class FeedStream:
         It is no nearer one than that of a batch which was cut off: the next batch has to reach at least as far
         (`Follower`), and steps were larger then, perhaps.
         """
-        chosen, total, self._step_bytes = cuts[0], Counter[TableName](), 0
+        chosen, total = cuts[0], Counter[TableName]()
         if len(cuts) == 1:
             return chosen
         furthest = self._follower.furthest()
         # the first cut's tables are enough: of one that joins later, a copy is loaded and no change is read
         tables = [table for table, _ in self._feed.tables(cuts[0])]
+        has_copy = False
         for before, cut in pairwise([self._cut, *cuts]):
             total.update({table.name: self._feed.change_bytes(table, before, cut) for table in tables})
-            size = max(total.values(), default=0)
-            if size > self._step.most and not (furthest and furthest.covers(cut.position)):
+            size, had_copy, has_copy = max(total.values(), default=0), has_copy, cut.ids != before.ids
+            is_begun = furthest is not None and furthest.covers(cut.position)
+            # a copy is loaded before the position moves. After a kill, a nearer choice would load it backwards, or have
+            # readers see it beside older tables: the cut of a copy goes alone
+            if cut is not cuts[0] and not is_begun and (size > self._step.most or has_copy or had_copy):
                 break
             chosen, self._step_bytes = cut, size
         return chosen
@@ -157,10 +162,7 @@ class FeedStream:
         # before the position moves: after a kill here, the old position stands and the copy is loaded again
         for table, bookmark in fresh:
             self._follower.load(table, self._feed.copy(table, until), bookmark)
-        stopped = self._follower.stops()
-        followed = {name: rows for name, rows in changes.items() if name not in stopped}
-        self._follower.apply(FeedBatch(followed, until.committed_ms), until.position)
-        self._step.note(self._step_bytes, time.monotonic() - began)
+        self._hand_over(changes, until)
         self._cut = until
         stages = {"apply": time.monotonic() - began}
         self._filler.report_stops(until)
@@ -170,6 +172,13 @@ class FeedStream:
         self._hooks.works()
         committed = [cut.committed_ms for cut in cuts if until.position.covers(cut.position)]
         return self._hooks.reached(BatchProgress(until.position, 0, committed, stages))
+
+    def _hand_over(self, changes: Mapping[TableName, Iterable[FeedRows]], until: Cut) -> None:
+        """Have the follower apply these changes, and note how long that takes."""
+        stopped, began = self._follower.stops(), time.monotonic()
+        followed = {name: rows for name, rows in changes.items() if name not in stopped}
+        self._follower.apply(FeedBatch(followed, until.committed_ms), until.position)
+        self._step.note(self._step_bytes, time.monotonic() - began)
 
     def _read_changes(self, table: Table, until: Cut, *, anew: bool) -> Iterable[FeedRows] | None:
         """The changes of a table up to this cut; None when it has to be copied: the follower has another table."""

@@ -21,6 +21,8 @@ class StepSize:
         self.most = FIRST_BYTES
 
     def note(self, size: int, seconds: float) -> None:
-        """A step of so many bytes took so long."""
+        """A step of so many bytes took so long. One that was shorter than STEP_SECONDS never makes the next smaller:
+        of few bytes, most of the time is not theirs."""
         if size and seconds > 0:
-            self.most = round(min(max(size / seconds * STEP_SECONDS, LEAST_BYTES), MOST_BYTES))
+            fits = round(min(max(size / seconds * STEP_SECONDS, LEAST_BYTES), MOST_BYTES))
+            self.most = fits if seconds > STEP_SECONDS else max(self.most, fits)

@@ -7,6 +7,8 @@ from typing import Any, Final
 import pyarrow as pa
 from psycopg import Connection
 
+from cdc.connect.source.access.connection import inserted_lsn
+from cdc.core.containment import SHARED
 from cdc.core.errors import CdcError
 from cdc.core.position import Lsn
 from cdc.core.table import Table, TableName
@@ -41,10 +43,15 @@ class KeyFinder:
         """The keys of these tables that differ, and perhaps some that change meanwhile."""
         looking = LookingFinder(self.pipeline, self.connection, self.most, self.streams.patience, self.streams.look)
         found, left = dict[Table, pa.Table](), list[Table]()
+        # once for all: one that is stuck would be waited for again with each table
+        self._wait_for_all(inserted_lsn(self.connection))
         for table in tables:
             try:
                 looked = looking.find(table, self._readers_of(table))
+            except SHARED:
+                raise
             except CdcError as refusal:
+                self.streams.check()
                 self.failed[table.name] = refusal
                 continue
             if looked is None:
@@ -58,11 +65,14 @@ class KeyFinder:
         start = require_position(self.pipeline.lake_follower).log_start
         with pin_source(self.pipeline, self.connection, [table.name for table in tables], start, 0) as pinned:
             self.lsn = pinned.lsn
-            for name, reader in open_readers(self.pipeline, self.names).items():
-                self.streams.wait_for_lsn(pinned.lsn, name, reader.position)
+            self._wait_for_all(pinned.lsn)
             self.pipeline.look_again()
             finder = TableFinder(pinned, self.most, self.failed)
             return {table: finder.find(table, self._readers_of(table)) for table in tables}
+
+    def _wait_for_all(self, lsn: Lsn) -> None:
+        for name, reader in open_readers(self.pipeline, self.names).items():
+            self.streams.wait_for_lsn(lsn, name, reader.position)
 
     def _readers_of(self, table: Table) -> Mapping[str, FollowerReader]:
         readers = open_readers(self.pipeline, self.names)

@@ -1,12 +1,12 @@
 """Finds the keys that differ as `cdc verify` does: source and followers are read once in this process, without Spark.
 
-What it cannot tell, Spark tells (`finding.py`), slower: more keys than a look keeps the texts of, names that no key of
-the table has, keys that change at each look.
+Keys that change at each look are repaired, too: the rounds of the repair tell whether they differ. What looks cannot
+tell, Spark tells (`finding.py`), slower: more keys than a look keeps the texts of, names that no key of the table has.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from psycopg import Connection
@@ -23,6 +23,9 @@ from cdc.run.verify.report import Verdict
 from cdc.run.verify.rolling.duty_cycle import DutyCycle
 from cdc.run.verify.rolling.table_comparison import compare_moving
 from cdc.run.verify.rolling.table_looks import TableLooks
+
+LOOKS: Final = 2
+"""At all rows, then at those that differ or have moved. Each reads source and followers as a whole."""
 
 
 @dataclass(slots=True)
@@ -60,11 +63,11 @@ class LookingFinder:
         looks = TableLooks(
             self.pipeline, self.connection, table, readers, scratch, _Pace(look=self.look), self.patience
         )
-        lsn, verdicts = compare_moving(looks, self.most + 1)
+        lsn, verdicts = compare_moving(looks, self.most + 1, settles=True, most_looks=LOOKS)
         refusal = check_keys(table)
         if refusal and any(each.comparison and not each.comparison.equal for each in verdicts.values()):
             raise refusal
-        named = [self._list_named(table, readers[name], verdict) for name, verdict in verdicts.items()]
+        named = [self._list_named(table, verdict) for verdict in verdicts.values()]
         if None in named:
             return None
         names = [name for part in named for name in part or ()]
@@ -73,20 +76,17 @@ class LookingFinder:
         keys = read_keys(self.connection, table, names, self.pipeline.settings.source.mask_key)
         return None if keys is None else (lsn, join_keys([keys], table))
 
-    def _list_named(
-        self, table: Table, reader: FollowerReader, verdict: Verdict
-    ) -> Sequence[Mapping[str, str | None]] | None:
-        """The names of the keys that differ in one follower, all of them, or None."""
+    def _list_named(self, table: Table, verdict: Verdict) -> Sequence[Mapping[str, str | None]] | None:
+        """The names of the keys that differ in one follower, and of those that change at each look; or None."""
         if verdict.stopped:
             raise verdict.stopped
         found = verdict.comparison
-        if found is None:
+        if found is None or (verdict.moved and verdict.left is None):
             return None
         count = found.missing + found.extra + found.differing + found.twice
         if count > self.most:
             raise too_many(table.name, f"of {table.name} differ", self.most)
-        held = reader.held(table)
-        # by place: a follower may have other names for them
-        own = dict(zip(held.table.key if held else table.key, table.key, strict=True))
-        keys = [each.key for each in found.keys if each.key.keys() == own.keys()]
-        return [{own[name]: text for name, text in key.items()} for key in keys] if len(keys) == count else None
+        names = [*(each.key for each in found.keys), *(verdict.left or ())]
+        # a name of another form is that of no row
+        is_whole = len(found.keys) == count and all(name.keys() == {*table.key} for name in names)
+        return names if is_whole else None

@@ -77,13 +77,14 @@ def read_keys(
         return None
     for start in range(0, len(names), KEYS_AT_ONCE):
         some = names[start : start + KEYS_AT_ONCE]
-        documents = [{name: _as_input(table, name, named.get(name)) for name in table.key} for named in some]
         try:
+            documents = [{name: _as_input(table, name, named.get(name)) for name in table.key} for named in some]
             with connection.transaction():
                 found = select_keys(
                     read_rows(connection, table, _populate(table, json.dumps(documents)), secret), table
                 )
-        except psycopg.DataError:
+        # names of no key: no base64, no value of the type, none that its domain takes
+        except (ValueError, psycopg.DataError, psycopg.IntegrityError):
             return None
         back = [parse_name(text.encode()) for text in key_documents(found, table).to_pylist()]
         if back != [*map(dict, some)] or any(None in name.values() for name in back):
@@ -128,7 +129,7 @@ def _check_read_back(
     try:
         with connection.transaction():
             back = read_rows(connection, table, asked, secret)
-    except psycopg.DataError as error:
+    except (psycopg.DataError, psycopg.IntegrityError) as error:
         # without Postgres's words, which show the value
         back, why = None, f"Postgres refuses them ({error.sqlstate})"
     else:

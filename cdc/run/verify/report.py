@@ -17,12 +17,14 @@ class Verdict:
     """One table of one follower.
 
     It was compared; or it is `stopped` in the follower; or the follower may have applied `moved` changes above the LSN.
-    With a comparison, `moved` keys are left that changed during each look, and all others were compared.
+    With a comparison, `moved` keys are left that changed during each look, and all others were compared. `left`: those
+    that have a row on either side, by column; None where not all are known.
     """
 
     comparison: Comparison | None
     moved: int = 0
     stopped: CdcError | None = None
+    left: tuple[Mapping[str, str | None], ...] | None = None
 
     @property
     def word(self) -> str:

@@ -28,10 +28,13 @@ def find_standing(lake: Lake, name: TableName, cut: Cut) -> Cut:
 def stand_at(lake: Lake, log: DeltaLog, name: TableName, cut: Cut) -> Cut:
     """The cut with the newest version of this table that is at its position. `log`: the table's, at its newest version.
 
-    The cut itself when another table has its name since.
+    The cut itself when another table, or another history of it, has its name since; and for a view that shows an older
+    cut: its next versions have rows of later cuts, some of them at this position.
     """
-    version = cut.versions[str(name)]
-    if log.snapshot.table_id != cut.ids[str(name)]:
+    version, known = cut.versions[str(name)], cut.commits.get(str(name))
+    if log.snapshot.table_id != cut.ids[str(name)] or str(name) in cut.as_of:
+        return cut
+    if known and (log.commit_id(version) or known) != known:
         return cut
     stands = version
     for at in range(version + 1, log.snapshot.version + 1):

@@ -11,7 +11,7 @@ import numpy as np
 
 from cdc.columns.arrays import Mask
 from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys
-from cdc.sinks.lake.index.run_files import write_run
+from cdc.sinks.lake.index.run_files import FileRun, write_run
 from cdc.sinks.lake.index.sorted_runs import IsLive, MemoryRun, Places, SortedRun, sort_run
 
 MAX_MEMORY_ENTRIES: Final = 500_000
@@ -32,8 +32,10 @@ def sort_parts(parts: Iterable[tuple[KeyBits, Places]], folder: Path) -> SortedR
 
     A compacted file of two million rows would take 120 MiB if it were sorted at once.
     """
-    runs = [write_run([sort_run(keys, places)], folder) for keys, places in parts]
+    runs = list[FileRun]()
     try:
+        for keys, places in parts:
+            runs.append(write_run([sort_run(keys, places)], folder))
         return merge_runs(runs, _every_place, folder)
     finally:
         for run in runs:

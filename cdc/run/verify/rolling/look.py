@@ -82,9 +82,17 @@ class Look:
         known = ((kind, name) for kind, name in every if name in self.source or name in self.follower)
         return tuple(self._describe(kind, name) for kind, name in islice(known, max(most, 0)))
 
+    def name_keys(self, names: Names) -> list[dict[str, str | None]]:
+        """The keys of these names, where texts were kept: of few names, all that have a row on either side."""
+        return [parse_name(self._find_text(name)) for name in map(np.ndarray.tobytes, names) if self._find_text(name)]
+
+    def _find_text(self, name: bytes) -> bytes:
+        return (self.source.get(name) or self.follower.get(name) or (b"", None))[0]
+
     def _describe(self, kind: str, name: bytes) -> KeyDifference:
-        text = (self.source.get(name) or self.follower.get(name) or (b"", None))[0]
-        return KeyDifference(parse_name(text), kind, self._find_columns(name) if kind == DIFFERING else ())
+        return KeyDifference(
+            parse_name(self._find_text(name)), kind, self._find_columns(name) if kind == DIFFERING else ()
+        )
 
     def _find_columns(self, name: bytes) -> tuple[str, ...]:
         """The columns that differ; all where a document is none."""

@@ -15,18 +15,21 @@ from cdc.run.verify.pinned_source import FollowerReader
 from cdc.run.verify.report import MOVED, Report, Verdict
 from cdc.run.verify.rolling.duty_cycle import DutyCycle
 from cdc.run.verify.rolling.table_looks import TableLooks
-from cdc.run.verify.rolling.table_turn import take_turn
+from cdc.run.verify.rolling.table_turn import MOST_LOOKS, take_turn
 
 
-def compare_moving(looks: TableLooks, max_keys: int = 0, *, settles: bool = False) -> tuple[Lsn, Mapping[str, Verdict]]:
+def compare_moving(
+    looks: TableLooks, max_keys: int = 0, *, settles: bool = False, most_looks: int = MOST_LOOKS
+) -> tuple[Lsn, Mapping[str, Verdict]]:
     """Compare a table in its followers, without keys that change meanwhile, and without Spark.
 
-    `settles`: looks again at such keys until they are compared, or change each time. Names at most `max_keys` keys.
+    `settles`: looks again at such keys until they are compared, or change each time, or were in `most_looks`. Names at
+    most `max_keys` keys.
 
     Raises CdcError when the table cannot be compared now, StoppedError when its pace ends it.
     """
     with translate_errors(f"the comparison of {looks.table.name}"):
-        return take_turn(looks.look, max_keys, settles=settles)
+        return take_turn(looks.look, max_keys, settles=settles, looks=most_looks)
 
 
 def settle_moved(

@@ -12,7 +12,7 @@ from cdc.core.errors import CdcError, PreconditionError
 from cdc.core.position import Lsn
 from cdc.run.verify.report import Verdict
 from cdc.run.verify.rolling.comparison import NameDifferences, concat_names
-from cdc.run.verify.rolling.look import Look
+from cdc.run.verify.rolling.look import MOST_TEXTS, Look
 
 LookAt = Callable[[Names | None, Collection[str] | None], tuple[Lsn, Mapping[str, Look]]]
 """Looks at all rows in all followers, or at those of these names in these followers."""
@@ -22,13 +22,17 @@ MOST_LOOKS: Final = 5
 
 @dataclass(slots=True)
 class _Follower:
-    """What is known of one follower: `left` are names without a verdict, of which `suspects` may differ."""
+    """What is known of one follower: `left` are names without a verdict, of which `suspects` may differ.
+
+    `left_keys`: the keys of those that are left; None where not all are known.
+    """
 
     first: NameDifferences
     left: Names
     suspects: int
     faults: dict[str, list[Names]] = field(default_factory=dict)
     keys: list[KeyDifference] = field(default_factory=list)
+    left_keys: list[dict[str, str | None]] | None = None
     error: CdcError | None = None
 
     @classmethod
@@ -37,8 +41,11 @@ class _Follower:
         left = concat_names([different, look.found.moved])
         return cls(look.found, left, len(different), error=look.error)
 
-    def take(self, look: Look, most: int) -> None:
-        """Take a later look at what is left: what differs is a fault; what moved again, or cannot be told, is left."""
+    def take(self, look: Look, most: int, *, has_texts: bool) -> None:
+        """Take a later look at what is left: what differs is a fault; what moved again, or cannot be told, is left.
+
+        `has_texts`: the look has kept the texts of all its names.
+        """
         self.error = self.error or look.error
         if self.error:
             self.left, self.suspects = self.left[:0], 0
@@ -49,6 +56,7 @@ class _Follower:
             self.faults.setdefault(kind, []).append(names)
         self.keys += own.describe(most - len(self.keys))
         self.left, self.suspects = concat_names([own.found.moved, own.unsure]), len(own.unsure)
+        self.left_keys = own.name_keys(self.left) if has_texts else None
 
     def verdict(self) -> Verdict:
         if self.error:
@@ -58,22 +66,27 @@ class _Follower:
         if self.suspects and not any(counts.values()):
             return Verdict(None, moved=len(self.left))
         rows = self.first.source_rows, self.first.follower_rows
-        return Verdict(Comparison(*rows, **kinds, keys=tuple(self.keys)), moved=len(self.left))
+        left = None if self.left_keys is None else tuple(self.left_keys)
+        return Verdict(Comparison(*rows, **kinds, keys=tuple(self.keys)), len(self.left), left=left)
 
 
-def take_turn(look: LookAt, most_keys: int, *, settles: bool) -> tuple[Lsn, Mapping[str, Verdict]]:
+def take_turn(
+    look: LookAt, most_keys: int, *, settles: bool, looks: int = MOST_LOOKS
+) -> tuple[Lsn, Mapping[str, Verdict]]:
     """Compare a table in its followers; names at most `most_keys` keys of each. Errors of `look` pass through.
 
-    `settles`: looks again at what has moved, until it is compared, too; else only where something differs.
+    `settles`: looks again at what has moved, until it is compared, too; else only where something differs. At most so
+    many `looks`.
     """
     lsn, first = look(None, None)
     followers = {name: _Follower.of(each) for name, each in first.items()}
-    for _ in range(1, MOST_LOOKS):
+    for _ in range(1, looks):
         # a follower is read as a whole, however few names are left: only those that need it
         unsettled = {name: each for name, each in followers.items() if (len(each.left) if settles else each.suspects)}
         if not unsettled:
             break
-        lsn, again = look(np.unique(concat_names([each.left for each in unsettled.values()]), axis=0), [*unsettled])
+        names = np.unique(concat_names([each.left for each in unsettled.values()]), axis=0)
+        lsn, again = look(names, [*unsettled])
         for name, each in again.items():
-            followers[name].take(each, most_keys)
+            followers[name].take(each, most_keys, has_texts=len(names) <= MOST_TEXTS)
     return lsn, {name: each.verdict() for name, each in followers.items()}

@@ -1,5 +1,6 @@
 """A table at a cut, with what is committed behind the cut and moves no position: seen at once, not at the next cut."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -108,6 +109,22 @@ def test_a_stranger_s_own_transactions_are_no_position(lake: PlacedLake, followe
     transact(follower, 10)
     commit_to(lake, Txn("somebody's job", 2**40))
     assert versions_behind(lake) == 1
+
+
+def test_a_view_of_an_older_cut_is_as_that_cut_has_it(lake: PlacedLake, follower: DeltaFollower) -> None:
+    """Versions behind it have rows of later cuts, which may be at this position."""
+    transact(follower, 10)
+    cut = replace(LakeFeed(None, lake).last_cut(), as_of={NAME: 0})
+    lose_row(lake, 7)
+    assert find_standing(lake, THINGS.name, cut) is cut
+
+
+def test_another_history_of_the_table_is_not_of_the_cut(lake: PlacedLake, follower: DeltaFollower) -> None:
+    transact(follower, 10)
+    cut = LakeFeed(None, lake).last_cut()
+    lose_row(lake, 7)
+    other = replace(cut, commits={**cut.commits, NAME: "of another past"})
+    assert find_standing(lake, THINGS.name, other) is other
 
 
 def test_a_table_whose_log_cannot_be_read_is_left_to_its_reader(lake: PlacedLake, follower: DeltaFollower) -> None:

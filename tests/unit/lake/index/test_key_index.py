@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from cdc.columns.rows.key_fingerprints import KeyBits
 from cdc.sinks.lake.index import key_index, run_merge
 from cdc.sinks.lake.index.key_index import KeyIndex, VersionId
+from cdc.sinks.lake.index.run_files import write_run
 from cdc.sinks.lake.index.sorted_runs import Places
 from tests.support.examples import examples
 
@@ -99,6 +101,27 @@ def test_a_failing_group_keeps_the_groups_before_it(tmp_path: Path) -> None:
     assert find_entries(index, 1, 2) == {(1, "a", 0), (2, "a", 1), (2, "b", 0)}
     index.save(NOW, everything=True)
     assert find_entries(open_index(tmp_path, "t"), 1, 2) == find_entries(index, 1, 2)
+
+
+def test_parts_that_cannot_be_sorted_leave_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_merge, "MAX_MEMORY_ENTRIES", 3)
+    monkeypatch.setattr(run_merge, "RANGE_ENTRIES", 2)
+    written = list[object]()
+
+    def write(*asked: Any) -> Any:
+        written.append(asked)
+        if len(written) == 3:
+            raise OSError("the disk is full")
+        return write_run(*asked)
+
+    monkeypatch.setattr(run_merge, "write_run", write)
+    index = open_index(tmp_path, "t")
+    with pytest.raises(OSError, match="full"):
+        index.add({"f": bits(*range(9))}, all_live)
+    assert [*tmp_path.glob("run-*")] == []
+    assert not index.files
+    index.add({"f": bits(*range(9))}, all_live)
+    assert find_entries(index, 8) == {(8, "f", 8)}
 
 
 def _not_in(dead: set[int], places: Places) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":

@@ -30,24 +30,33 @@ Sizes = Sequence[tuple[int, int]]
 """Bytes that each cut changes in the two tables."""
 
 
-def cut(number: int) -> Cut:
-    """A cut, named by the version of both tables."""
+def cut(number: int, copies: int = 0) -> Cut:
+    """A cut, named by the version of both tables, which have been copied anew so often."""
     versions = {str(table.name): number for table in (THINGS, OTHERS)}
-    return Cut(Position(number, Lsn(number), number), number, versions, dict.fromkeys(versions, "id"))
+    return Cut(Position(number, Lsn(number), number), number, versions, dict.fromkeys(versions, f"id {copies}"))
 
 
 @dataclass
 class Feed:
-    """As much of a lake's feed as the stream asks for; `there`: how many cuts it has by now."""
+    """As much of a lake's feed as the stream asks for; `there`: how many cuts it has by now; `copied`: those that are
+    the first ones of copies."""
 
     sizes: Sizes
     there: int
     looks: int = 0
+    copied: Sequence[int] = ()
 
     def cuts_after(self, than: Cut, most: int) -> list[Cut]:
         self.looks += 1
         first = than.position.end_offset + 1
-        return [cut(number) for number in range(first, self.there + 1)][:most]
+        return [self._cut(number) for number in range(first, self.there + 1)][:most]
+
+    def _cut(self, number: int) -> Cut:
+        return cut(number, sum(number >= at for at in self.copied))
+
+    def forget(self) -> None: ...
+
+    def copy(self, table: Table, until: Cut) -> None: ...
 
     def last_cut(self) -> Cut:
         return cut(self.there)
@@ -73,6 +82,8 @@ class Follower:
 
     def stops(self) -> dict[TableName, Any]:
         return {}
+
+    def load(self, table: Table, copy: None, bookmark: None) -> None: ...
 
     def furthest(self) -> Position | None:
         return cut(self.asked[-1]).position if self.asked else None
@@ -130,6 +141,15 @@ def test_a_batch_that_was_cut_off_is_taken_whole_though_steps_are_smaller_now() 
     assert follower.asked == [4, 4]
 
 
+def test_the_cut_of_a_copy_goes_alone() -> None:
+    """It is loaded before the position moves: after a kill, a smaller step has to reach it all the same."""
+    feed, follower = Feed([(1, 1)] * 9, 9, copied=(4, 7)), Follower(asked=[0])
+    hooks = FeedStreamHooks(reached=lambda progress: progress.position.end_offset < 9, works=lambda: None)
+    parts = cast(FedFollower, follower), cast(LakeFeed, feed), cast(TableFiller, Filler())
+    FeedStream(*parts, ChangeCache(0), hooks).run(threading.Event())
+    assert follower.asked == [0, 3, 4, 6, 7, 9]
+
+
 def test_a_step_is_what_a_follower_takes_in_some_seconds() -> None:
     size = StepSize()
     assert size.most == FIRST_BYTES
@@ -138,6 +158,9 @@ def test_a_step_is_what_a_follower_takes_in_some_seconds() -> None:
     size.note(1_000_000, 60 * STEP_SECONDS)
     assert size.most == LEAST_BYTES
     size.note(1_000_000, 0.001)
+    assert size.most == MOST_BYTES
+    # most of this time is not the bytes'
+    size.note(1_000, STEP_SECONDS / 2)
     assert size.most == MOST_BYTES
     # of a single cut nobody asks how large it is
     size.note(0, 60 * STEP_SECONDS)

@@ -54,8 +54,17 @@ def test_spoilt_keys_are_found_and_no_others(world: World) -> None:
 
 def test_what_changes_meanwhile_is_no_fault(world: World) -> None:
     world.spoil(3)
-    world.write = lambda: world.change(5, f"at {world.number}")
+    changes = iter(("once", "twice"))
+    world.write = lambda: world.change(5, change) if (change := next(changes, None)) else None
     assert find(world) == [3]
+
+
+def test_what_differs_and_changes_at_each_look_is_repaired_too(world: World) -> None:
+    """A change may leave what is spoilt: a value that is not sent is taken from the row that is there."""
+    world.write = lambda: world.change(5, f"at {world.number}")
+    assert find(world) == [5]
+    world.write = lambda: None
+    assert find(world) == []
 
 
 def test_more_than_may_be_repaired_are_refused(world: World) -> None:
