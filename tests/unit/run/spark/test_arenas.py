@@ -1,12 +1,15 @@
 """Unused memory goes back to the system."""
 
+import gc
 import sys
+import threading
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from cdc.run.spark.arenas import limit_arenas, release_memory
+from cdc.run.spark import arenas
+from cdc.run.spark.arenas import limit_arenas, release_memory, release_regularly
 
 
 def resident_bytes() -> int:
@@ -24,3 +27,24 @@ def test_freed_memory_returns_to_the_system() -> None:
     release_memory()
     assert held - resident_bytes() > 100_000_000
     assert kept
+
+
+def test_cycles_are_looked_for_a_small_part_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is trimmed each time."""
+    now, looks, trims, ended = [0.0], list[float](), list[float](), threading.Event()
+
+    def look() -> None:
+        looks.append(now[0])
+        now[0] += 0.5
+
+    def wait(seconds: float) -> bool:
+        now[0] += seconds
+        return now[0] > 600
+
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    monkeypatch.setattr(gc, "collect", look)
+    monkeypatch.setattr(arenas, "_trim", lambda: trims.append(now[0]))
+    monkeypatch.setattr(ended, "wait", wait)
+    release_regularly(ended)
+    assert 9 <= len(looks) <= 12
+    assert len(trims) > 100
