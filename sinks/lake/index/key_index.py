@@ -66,6 +66,8 @@ class KeyIndex:
         self._table_id = table_id
         self.discard_reason = lost
         self._runs: list[SortedRun] = []
+        self._saved: frozenset[str] = frozenset()
+        """Names of the runs that the saved index has."""
         self._numbers: dict[str, int] = {}
         self._next_number = 0
 
@@ -81,6 +83,7 @@ class KeyIndex:
             if not is_past(VersionId(**manifest["past"])):
                 return cls(folder, table_id, "is of another past of the table")
             index._runs = [open_run(folder, run["name"], run["entries"]) for run in manifest["runs"]]
+            index._saved = frozenset(run["name"] for run in manifest["runs"])
             index._numbers = dict(manifest["files"])
             index._next_number = manifest["next_number"]
         except (DamagedRunError, OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -156,7 +159,11 @@ class KeyIndex:
             first -= 1
             entries += len(self._runs[first])
         if len(self._runs) - first > 1:
-            self._runs[first:] = [merge_runs(self._runs[first:], live, self._folder)]
+            merged = self._runs[first:]
+            self._runs[first:] = [merge_runs(merged, live, self._folder)]
+            # an index that is saved rarely would leave all that it ever was on the disk
+            for name in {run.name for run in merged if run.name} - self._saved:
+                (self._folder / name).unlink(missing_ok=True)
 
     def forget(self, paths: Collection[str]) -> None:
         """Drop files that left the table; their entries go with the next merges."""
@@ -186,6 +193,7 @@ class KeyIndex:
         replace_file(self._folder / MANIFEST, [_digest(text), b"\n", text])
         reach("index.manifest.written")
         names = {run.name for run in runs}
+        self._saved = frozenset(run.name for run in runs if run.name)
         # hidden files, too: a killed process leaves its temporary ones
         for file in (*self._folder.glob("run-*"), *self._folder.glob(".*")):
             if file.name not in names:

@@ -103,6 +103,25 @@ def test_a_failing_group_keeps_the_groups_before_it(tmp_path: Path) -> None:
     assert find_entries(open_index(tmp_path, "t"), 1, 2) == find_entries(index, 1, 2)
 
 
+def test_an_index_that_is_never_saved_again_leaves_no_merged_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the saved index has stays: after a kill, it is opened again."""
+    monkeypatch.setattr(run_merge, "MAX_MEMORY_ENTRIES", 3)
+    monkeypatch.setattr(run_merge, "RANGE_ENTRIES", 2)
+    index = open_index(tmp_path, "t")
+    index.add({"f0": bits(*range(9))}, all_live)
+    index.save(NOW, everything=True)
+    saved = {path.name for path in tmp_path.glob("run-*")}
+    for number in range(1, 20):
+        index.add({f"f{number}": bits(*range(9))}, all_live)
+        there = {path.name for path in tmp_path.glob("run-*")}
+        assert there >= saved
+        assert len(there) <= len(saved) + len(index._runs)
+    assert len(find_entries(open_index(tmp_path, "t"), 8)) == 1
+    assert len(find_entries(index, 8)) == 20
+
+
 def test_parts_that_cannot_be_sorted_leave_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_merge, "MAX_MEMORY_ENTRIES", 3)
     monkeypatch.setattr(run_merge, "RANGE_ENTRIES", 2)
