@@ -45,9 +45,10 @@ class KeyFinder:
         found, left = dict[Table, pa.Table](), list[Table]()
         # once for all: one that is stuck would be waited for again with each table
         self._wait_for_all(inserted_lsn(self.connection))
+        readers = open_readers(self.pipeline, self.names)
         for table in tables:
             try:
-                looked = looking.find(table, self._readers_of(table))
+                looked = looking.find(table, self._select(readers, table))
             except SHARED:
                 raise
             except CdcError as refusal:
@@ -67,13 +68,13 @@ class KeyFinder:
             self.lsn = pinned.lsn
             self._wait_for_all(pinned.lsn)
             self.pipeline.look_again()
-            finder = TableFinder(pinned, self.most, self.failed)
-            return {table: finder.find(table, self._readers_of(table)) for table in tables}
+            finder, readers = TableFinder(pinned, self.most, self.failed), open_readers(self.pipeline, self.names)
+            return {table: finder.find(table, self._select(readers, table)) for table in tables}
 
     def _wait_for_all(self, lsn: Lsn) -> None:
         for name, reader in open_readers(self.pipeline, self.names).items():
             self.streams.wait_for_lsn(lsn, name, reader.position)
 
-    def _readers_of(self, table: Table) -> Mapping[str, FollowerReader]:
-        readers = open_readers(self.pipeline, self.names)
+    def _select(self, readers: Mapping[str, FollowerReader], table: Table) -> Mapping[str, FollowerReader]:
+        """The readers of the followers that hold the table."""
         return {name: readers[name] for name in Places(self.pipeline, self.names).select(table)}

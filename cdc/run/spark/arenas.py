@@ -56,11 +56,13 @@ def release_regularly(ended: threading.Event) -> None:
     a look goes through all objects, with two million matches of saved searches half a second in which nobody works."""
     due = 0.0
     while not ended.wait(RELEASE_SECONDS):
-        if (began := time.monotonic()) >= due:
-            gc.collect()
-            ended_at = time.monotonic()
-            due = ended_at + (ended_at - began) / COLLECTING
-        _trim()
+        began = time.monotonic()
+        if began < due:
+            _trim()
+        else:
+            release_memory()
+            released = time.monotonic()
+            due = released + (released - began) / COLLECTING
 
 
 def _call(name: str, *arguments: int) -> None:

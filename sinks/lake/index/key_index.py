@@ -192,11 +192,10 @@ class KeyIndex:
         reach("index.runs.written")
         replace_file(self._folder / MANIFEST, [_digest(text), b"\n", text])
         reach("index.manifest.written")
-        names = {run.name for run in runs}
         self._saved = frozenset(run.name for run in runs if run.name)
         # hidden files, too: a killed process leaves its temporary ones
         for file in (*self._folder.glob("run-*"), *self._folder.glob(".*")):
-            if file.name not in names:
+            if file.name not in self._saved:
                 file.unlink(missing_ok=True)
 
     def _files_on_disk(self) -> dict[str, int]:
