@@ -90,7 +90,7 @@ class DeltaSettings(Settings):
     azure: AzureSettings | None = None
     """How Azure's store is reached; left out, as Azure's own clients do."""
     batch_changes: int = Field(default=200_000, ge=1)
-    """A batch takes whole transactions until it holds this many changes."""
+    """A batch takes whole transactions until it holds this many changes, or as many as the lake takes in 10 seconds."""
     small_run_changes: int = Field(default=20_000, ge=0)
     """A run of up to this many changes, and 256 MiB, is read and folded by the driver; a larger one is a Spark job."""
     retention_hours: float = Field(default=4, ge=0)

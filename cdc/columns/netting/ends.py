@@ -114,6 +114,13 @@ class Ends:
             return np.empty(0, np.int64)
         return np.unique(self.end[self.table == self.tables.index(table)])
 
+    def commit_times(self, tables: Iterable[str]) -> list[int]:
+        """When the transactions with changes of these tables were committed, in ms since 1970: none of a heartbeat."""
+        rows = [self.touching(table) for table in tables]
+        touching = np.unique(np.concatenate(rows)) if rows else ()
+        times: list[int] = self.committed_ms[touching].tolist() if len(touching) else []
+        return times
+
     def first_touching(self, tables: Iterable[str]) -> int | None:
         """The row of the first END with changes of any of these tables, if there is one."""
         wanted = set(tables)

@@ -28,17 +28,18 @@ def cut_runs(ends: Ends, budget: int, until: int = -1, alone: str = "") -> Itera
     must contain all that the first table has applied. A transaction with changes of the table `alone` is a run of its
     own.
     """
-    total = np.cumsum(ends.changes)
+    while len(ends):
+        yield (run := cut_run(ends, budget, until, alone))
+        ends, until = ends.slice(len(run), len(ends)), -1
+
+
+def cut_run(ends: Ends, budget: int, until: int = -1, alone: str = "") -> Ends:
+    """The first of the runs that `cut_runs` cuts. `ends` has at least one."""
+    # "right": empty transactions at the border belong to this run
+    stop = max(int(np.searchsorted(np.cumsum(ends.changes), budget, "right")), 1)
+    if until >= ends.offset[0]:
+        stop = max(stop, int(np.searchsorted(ends.offset, until)) + 1)
     single = ends.touching(alone)
-    start = 0
-    while start < len(ends):
-        before = total[start - 1] if start else 0
-        # "right": empty transactions at the border belong to this run
-        stop = max(int(np.searchsorted(total, before + budget, "right")), start + 1)
-        if not start:
-            stop = max(stop, int(np.searchsorted(ends.offset, until)) + 1 if until >= ends.offset[0] else stop)
-        stop = min(stop, len(ends))
-        if (at := np.searchsorted(single, start)) < len(single):
-            stop = start + 1 if single[at] == start else min(stop, int(single[at]))
-        yield ends.slice(start, stop)
-        start = stop
+    if len(single):
+        stop = min(stop, max(int(single[0]), 1))
+    return ends.slice(0, min(stop, len(ends)))

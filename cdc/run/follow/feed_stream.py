@@ -14,7 +14,7 @@ from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
 from cdc.core.waiting import Deadline
 from cdc.run.copy.fill import TableFiller
-from cdc.run.follow.step_size import StepSize
+from cdc.run.follow.step_size import FEED_BYTES, StepSize
 from cdc.run.follow.streams import BatchProgress
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.feed.feed import LakeFeed
@@ -76,7 +76,7 @@ class FeedStream:
         self._recent = recent
         self._hooks = hooks
         self._poll_seconds = poll_seconds
-        self._step = StepSize()
+        self._step = StepSize(FEED_BYTES)
         self._step_bytes = 0
         """Of the cuts that were chosen; 0 where nobody has asked."""
         self._cut = filler.resume()

@@ -1,7 +1,7 @@
 """The stream that keeps the lake in sync: cuts transactions into runs by their ENDs, reads and applies each run."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from cdc.columns.feed import FeedRows
 from cdc.columns.netting.changes import Op
 from cdc.columns.netting.ends import Ends, concat_ends
-from cdc.columns.netting.runs import cut_runs, drop_applied
+from cdc.columns.netting.runs import cut_run, drop_applied
 from cdc.core.errors import HistoryLostError, PreconditionError, TopicLostError
 from cdc.core.fail_points import reach
 from cdc.core.lines import WarningLine
@@ -28,6 +28,7 @@ from cdc.log.transaction_topic import check_position
 from cdc.run.follow.lake_stream_parts import MESSAGES_A_CHANGE, LakeStreamConfig, LakeStreamHooks, Readers
 from cdc.run.follow.large_runs import ReadLargeRun, find_missing
 from cdc.run.follow.schema_changes import SchemaChanges
+from cdc.run.follow.step_size import StepBounds, StepSize
 from cdc.run.follow.streams import BatchProgress
 from cdc.run.follow.table_joiner import StreamSteps, TableJoiner
 from cdc.run.tables import problems
@@ -66,6 +67,7 @@ class LakeStream:
         self._config = config
         self._hooks = hooks
         self._pace = Pace(config.delta.pace_limits)
+        self._step = StepSize(StepBounds.of_changes(config.delta.batch_changes))
         self._joiner = TableJoiner(follower, readers.small, config.log, config.delta.batch_changes, hooks.resyncs)
         self._steps = StreamSteps(self._await_commit, self._report, self._apply_schema_changes, schema.table)
         # The query's thread owns `_last_read` and `_pending`; the reading thread owns the rest. `_await_reading` hands
@@ -78,7 +80,7 @@ class LakeStream:
         self._pending: list[Ends] = []
         self._read_thread = ThreadPoolExecutor(1, "runs")
         self._commit_thread = ThreadPoolExecutor(1, "commits")
-        self._reading: Future[None] | None = None
+        self._reading: Future[Ends | None] | None = None
         self._committing: Future[bool] | None = None
         self._is_done = False
         hooks.stops.connect(self.stop)
@@ -109,16 +111,13 @@ class LakeStream:
             return
         ends, self._pending = concat_ends(self._pending), []
         to_apply = drop_applied(ends, self._position)
-        runs = [*cut_runs(to_apply, self._config.delta.batch_changes, self._furthest, self._schema.table)]
         # with few ENDs, reading the next ones meanwhile is not worth a thread
         few = self._config.few_messages
-        if len(ends) * MESSAGES_A_CHANGE > few and self._readers.ends.waiting() > few:
-            # the last run may be cut short: it waits for its remaining ENDs
-            self._pending = [runs.pop()] if len(runs) > 1 else []
+        if len(to_apply) * MESSAGES_A_CHANGE > few and self._readers.ends.waiting() > few:
             # more messages wait, so there will be another call, and that hears of a failure of this thread
-            self._reading = self._read_thread.submit(self._apply, runs)
+            self._reading = self._read_thread.submit(self._apply, self._cut_runs(to_apply), int(to_apply.offset[-1]))
         else:
-            self._apply(runs)
+            self._apply(self._cut_runs(to_apply))
             self._await_commit()
 
     def settle(self) -> None:
@@ -131,19 +130,31 @@ class LakeStream:
 
     def _await_reading(self) -> None:
         reading, self._reading = self._reading, None
-        if reading is not None:
-            reading.result()
+        if reading is not None and (left := reading.result()) is not None:
+            self._pending.insert(0, left)
 
     def _await_commit(self) -> None:
         committing, self._committing = self._committing, None
         if committing is not None and not committing.result():
             self._is_done = True
 
-    def _apply(self, runs: Sequence[Ends]) -> None:
-        """Read each run while the one before it is committed: Spark's tasks leave the driver's core free."""
+    def _cut_runs(self, ends: Ends) -> Iterator[Ends]:
+        """Each run as large as the lake's last steps were fast."""
+        while len(ends):
+            yield (run := cut_run(ends, self._step.most, self._furthest, self._schema.table))
+            ends = ends.slice(len(run), len(ends))
+
+    def _apply(self, runs: Iterable[Ends], left: int = -1) -> Ends | None:
+        """Read each run while the one before it is committed: Spark's tasks leave the driver's core free.
+
+        Returns the run that ends at the offset `left`, unless it is the only one: it may be cut short, and waits for
+        its remaining ENDs.
+        """
         self._position = self._join_tables()
         self._repair()
-        for run in runs:
+        for number, run in enumerate(runs):
+            if number and run.offset[-1] == left:
+                return run
             start = self._apply_schema_changes(run, self._position.next_offsets)
             # before anything of the run is applied: a log without some commits is followed only up to the gap
             beats = self._readers.chain.check(run, self._position, start)
@@ -160,16 +171,23 @@ class LakeStream:
             # commits happen in the order of the runs; and only now is it known whether `reached` wants more
             self._await_commit()
             if self._is_done:
-                return
+                return None
             if isinstance(read, ReadLargeRun) and self._has_blocked(read):
                 # the last commit left keys held, unknown to the tasks of this run: read again. The files they wrote
                 # belong to no table, and a sweep deletes them
                 read = self._read_tables(run, tables, changes, start)
             position = replace(run.position(self._position, read.next_offsets), beat=beats.digest)
-            progress = BatchProgress(position, changes, _commit_times(run, tables), stages, _count_ops(read, changes))
+            progress = BatchProgress(
+                position,
+                changes,
+                run.commit_times(str(table.name) for table in tables),
+                stages,
+                _count_ops(read, changes),
+            )
             self._committing = self._commit_thread.submit(self._commit, read, progress)
             # this run reaches the furthest table: from here on no table is ahead of the position
             self._position, self._furthest = position, BEFORE_LOG
+        return None
 
     def _has_blocked(self, read: ReadLargeRun) -> bool:
         return bool(self._follower.letters.count_blocked().keys() & set(read.batch.large.tables))
@@ -211,6 +229,7 @@ class LakeStream:
         began = time.monotonic()
         applied = self._follower.apply(read.batch, progress.position)
         progress = replace(progress, stages={**progress.stages, "apply": time.monotonic() - began})
+        self._step.note(progress.changes, progress.seconds)
         # the cost of this commit decides how long the next micro-batch waits for more changes
         self._pace.note_commit(applied.cost, len(read.batch.ends))
         self._report(applied)
@@ -281,14 +300,6 @@ class LakeStream:
         with Reader(self._config.log) as reader:
             check_position(reader, self._config.topic, position)
         return position
-
-
-def _commit_times(run: Ends, tables: Sequence[Table]) -> list[int]:
-    """When the transactions with changes of these tables were committed: nobody waits for a heartbeat."""
-    rows = [run.touching(str(table.name)) for table in tables]
-    touching = np.unique(np.concatenate(rows)) if rows else ()
-    times: list[int] = run.committed_ms[touching].tolist() if len(touching) else []
-    return times
 
 
 def _count_ops(read: ReadRun | ReadLargeRun, changes: int) -> Mapping[str, int]:

@@ -1,28 +1,45 @@
-"""How many changes go to a follower in one step: as many as it takes in some seconds, by its last step.
+"""How much goes to a follower in one step: as much as it takes in some seconds, by its last step.
 
-What fails is done again as a whole. Where the follower's server is killed each five minutes, a longer step never ends:
-beside 1,500 transactions a second, saved searches with a backlog of seven minutes came no further in twenty.
+What fails is done again as a whole. Where a part is killed each five minutes, a longer step never ends: beside 1,500
+transactions a second, saved searches with a backlog of seven minutes came no further in twenty, and the lake's own
+batch of 200,000 changes took more than five minutes and a gigabyte.
 """
 
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Self
 
-MOST_BYTES: Final = 4 * 1024 * 1024
-"""Of one table's changes, by their files in the lake: some 100,000 rows, which take twenty times as much while several
-versions become one."""
-FIRST_BYTES: Final = 1024 * 1024
-LEAST_BYTES: Final = 128 * 1024
 STEP_SECONDS: Final = 10.0
 
 
-class StepSize:
-    """`most`: bytes of one table's changes that the next step may have."""
+@dataclass(frozen=True, slots=True)
+class StepBounds:
+    """What a step may be: the `first` one, the `least` and the `most`, in bytes or in changes."""
 
-    def __init__(self) -> None:
-        self.most = FIRST_BYTES
+    first: int
+    least: int
+    most: int
+
+    @classmethod
+    def of_changes(cls, most: int) -> Self:
+        """Of the lake's steps, in changes: the first ones are read by the driver, without a Spark job."""
+        return cls(min(20_000, most), min(2_000, most), most)
+
+
+FEED_BYTES: Final = StepBounds(1024 * 1024, 128 * 1024, 4 * 1024 * 1024)
+"""Of one table's changes, by their files in the lake: the most are some 100,000 rows, which take twenty times as much
+while several versions become one."""
+
+
+class StepSize:
+    """`most`: how much the next step may have."""
+
+    def __init__(self, bounds: StepBounds) -> None:
+        self.most = bounds.first
+        self._bounds = bounds
 
     def note(self, size: int, seconds: float) -> None:
-        """A step of so many bytes took so long. One that was shorter than STEP_SECONDS never makes the next smaller:
-        of few bytes, most of the time is not theirs."""
+        """A step of this size took so long. One that was shorter than STEP_SECONDS never makes the next smaller: of a
+        small one, most of the time is not its size's."""
         if size and seconds > 0:
-            fits = round(min(max(size / seconds * STEP_SECONDS, LEAST_BYTES), MOST_BYTES))
+            fits = round(min(max(size / seconds * STEP_SECONDS, self._bounds.least), self._bounds.most))
             self.most = fits if seconds > STEP_SECONDS else max(self.most, fits)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc.columns.netting.ends import Ends, UnreadableEventError, bundle_ends, concat_ends, read_ends, to_columns
-from cdc.columns.netting.runs import cut_runs, drop_applied
+from cdc.columns.netting.runs import cut_run, cut_runs, drop_applied
 from cdc.core.position import Lsn, Position, format_lsn, parse_lsn
 from cdc.core.transaction import TransactionEnd
 
@@ -58,6 +58,21 @@ def test_runs_tile_the_ends_within_the_budget(counts: list[int], budget: int, un
         assert runs[0][-1].offset >= min(until, ends[-1].offset)
     for run, more in itertools.pairwise(runs[1:]):
         assert sum(end.changes for end in [*run, more[0]]) > budget
+
+
+@given(sizes, st.integers(1, 20), st.integers(-1, 90), st.data())
+def test_runs_of_a_size_that_changes_tile_the_ends(
+    counts: list[int], budget: int, until: int, data: st.DataObject
+) -> None:
+    """As the lake's stream cuts them: of the first one, `until` is asked again and changes nothing."""
+    ends, left, found = ends_of(counts), to_columns(ends_of(counts)), list[list[TransactionEnd]]()
+    while len(left):
+        run = cut_run(left, budget, until)
+        found.append([*run.values()])
+        left, budget = left.slice(len(run), len(left)), data.draw(st.integers(1, 20))
+    assert [end for run in found for end in run] == ends
+    if found:
+        assert found[0][-1].offset >= min(until, ends[-1].offset)
 
 
 @given(sizes, st.integers(0, 29), st.integers(0, 29))

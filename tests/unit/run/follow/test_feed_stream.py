@@ -16,13 +16,14 @@ from cdc.core.table import Column, Kind, Table, TableName
 from cdc.run.copy.fill import TableFiller
 from cdc.run.follow import feed_stream
 from cdc.run.follow.feed_stream import CUTS_A_BATCH, FeedStream, FeedStreamHooks
-from cdc.run.follow.step_size import FIRST_BYTES, LEAST_BYTES, MOST_BYTES, STEP_SECONDS, StepSize
+from cdc.run.follow.step_size import FEED_BYTES, STEP_SECONDS, StepBounds, StepSize
 from cdc.run.follow.streams import BatchProgress
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.feed.feed import LakeFeed
 from cdc.sinks.lake.metadata.cuts import Cut
 from tests.support.examples import examples
 
+FIRST_BYTES = FEED_BYTES.first
 THINGS, OTHERS = (
     Table(TableName("public", name), (Column("id", Kind.INTEGER),), ("id",)) for name in ("things", "others")
 )
@@ -151,20 +152,30 @@ def test_the_cut_of_a_copy_goes_alone() -> None:
 
 
 def test_a_step_is_what_a_follower_takes_in_some_seconds() -> None:
-    size = StepSize()
-    assert size.most == FIRST_BYTES
+    size = StepSize(FEED_BYTES)
+    assert size.most == FEED_BYTES.first
     size.note(1_000_000, STEP_SECONDS / 2)
     assert size.most == 2_000_000
     size.note(1_000_000, 60 * STEP_SECONDS)
-    assert size.most == LEAST_BYTES
+    assert size.most == FEED_BYTES.least
     size.note(1_000_000, 0.001)
-    assert size.most == MOST_BYTES
+    assert size.most == FEED_BYTES.most
     # most of this time is not the bytes'
     size.note(1_000, STEP_SECONDS / 2)
-    assert size.most == MOST_BYTES
+    assert size.most == FEED_BYTES.most
     # of a single cut nobody asks how large it is
     size.note(0, 60 * STEP_SECONDS)
-    assert size.most == MOST_BYTES
+    assert size.most == FEED_BYTES.most
+
+
+@pytest.mark.parametrize(("most", "first"), [(200_000, 20_000), (5_000, 5_000), (1, 1)])
+def test_a_step_of_the_lake_is_never_more_than_its_setting(most: int, first: int) -> None:
+    size = StepSize(StepBounds.of_changes(most))
+    assert size.most == first
+    size.note(first, STEP_SECONDS / 1000)
+    assert size.most == most
+    size.note(1, 60 * STEP_SECONDS)
+    assert size.most == min(2_000, most)
 
 
 def test_as_many_cuts_as_are_small_go_together() -> None:
