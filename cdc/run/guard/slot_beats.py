@@ -23,8 +23,11 @@ from cdc.run.pipeline import Pipeline
 MUCH_BYTES: Final = 16 << 20
 """One segment of WAL: a slot that moves on keeps about as much."""
 BEAT_SECONDS = 2.0
+PATIENT_BEATS: Final = 5
+"""So many in a row may not have helped yet: Debezium confirms a beat a little later. With twice the pause after each of
+them, a hiccup of two seconds cost ten: 105 MiB where 10 MiB a second were written."""
 LONGEST_PAUSE_SECONDS: Final = 60.0
-"""Between two beats that did not help: an open transaction, or Kafka, holds the slot."""
+"""Between two beats of which none helps: an open transaction, or Kafka, holds the slot."""
 
 
 class SlotBeats:
@@ -33,6 +36,7 @@ class SlotBeats:
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
         self._last: Lsn | None = None
+        self._unhelpful = 0
         self.pause = BEAT_SECONDS
 
     def look(self, connection: Connection, decoding: Connection) -> None:
@@ -42,17 +46,18 @@ class SlotBeats:
         """
         found = read_state(decoding, self._pipeline.settings.source.slot)
         if found is None or not found.active or found.retained_bytes < MUCH_BYTES:
-            self._last, self.pause = None, BEAT_SECONDS
+            self._last, self._unhelpful, self.pause = None, 0, BEAT_SECONDS
             return
-        self._lengthen(found)
+        self._set_pause(found)
         note_transactions(connection)
         # who holds the row writes a heartbeat as well
         write_heartbeat(connection, self._pipeline.settings.source, self._pipeline.name, "the slot keeps much", "1s")
 
-    def _lengthen(self, found: SlotState) -> None:
+    def _set_pause(self, found: SlotState) -> None:
         is_held = self._last is not None and found.restart_lsn == self._last
-        self.pause = min(2 * self.pause, LONGEST_PAUSE_SECONDS) if is_held else BEAT_SECONDS
-        self._last = found.restart_lsn
+        self._unhelpful = self._unhelpful + 1 if is_held else 0
+        longer = 2 * self.pause if self._unhelpful > PATIENT_BEATS else BEAT_SECONDS
+        self.pause, self._last = min(longer, LONGEST_PAUSE_SECONDS), found.restart_lsn
 
 
 def keep_slot_moving(pipeline: Pipeline) -> AbstractContextManager[None]:

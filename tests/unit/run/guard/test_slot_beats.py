@@ -11,7 +11,7 @@ import pytest
 from cdc.connect.source.slots.slot import SlotState
 from cdc.core.position import Lsn
 from cdc.run.guard import slot_beats
-from cdc.run.guard.slot_beats import BEAT_SECONDS, LONGEST_PAUSE_SECONDS, MUCH_BYTES, SlotBeats
+from cdc.run.guard.slot_beats import BEAT_SECONDS, LONGEST_PAUSE_SECONDS, MUCH_BYTES, PATIENT_BEATS, SlotBeats
 from cdc.run.pipeline import Pipeline
 
 STANDBY = object()
@@ -98,6 +98,12 @@ def test_a_slot_is_looked_at_where_it_lives(play: Play, monkeypatch: pytest.Monk
 
 
 def test_what_does_not_help_is_done_less_often(play: Play) -> None:
+    for _ in range(1 + PATIENT_BEATS):
+        play.look()
+        # the connector confirms a beat a little later
+        assert play.of.pause == BEAT_SECONDS
+    play.look()
+    assert play.of.pause == 2 * BEAT_SECONDS
     for _ in range(12):
         play.look()
     assert play.of.pause == LONGEST_PAUSE_SECONDS
