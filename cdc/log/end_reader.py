@@ -1,16 +1,15 @@
 """Reads new ENDs of the transaction topic with a standing consumer."""
 
+from collections.abc import Iterator
 from typing import Final
 
-from cdc.columns.netting.ends import Ends, concat_ends
+from cdc.columns.netting.ends import Ends
 from cdc.core.position import FIRST_LOG, Position
 from cdc.core.waiting import Deadline
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.names import transaction_topic
 from cdc.log.transaction_topic import AT_A_TIME, added_partitions_error, parse_ends
 
-BEGIN: Final = b'{"status":"BEGIN"'
-"""The first bytes of every second message of the transaction topic, which need not be parsed."""
 ALONE_SECONDS: Final = 10.0
 """How often to check that the topic still has one partition."""
 
@@ -34,20 +33,22 @@ class EndReader:
         """Count the committed offsets that are not read yet."""
         return self._consumer.behind(self._topic)
 
-    def read(self, most: int) -> Ends:
-        """Read the ENDs that are committed now among the next `most` offsets, in order; may be empty.
+    def read(self, most: int) -> Iterator[Ends]:
+        """Read the ENDs that are committed now among the next `most` offsets, in order, part by part; may be empty.
 
+        Behind a backlog, the first ones can be applied long before the last ones are parsed.
         Raises PreconditionError for a message that is no event, HistoryLostError when the topic has got a second
         partition, UnreachableError when no broker answers.
         """
         self._check_alone()
         # the end as it is now: on a busy source it moves on for ever
-        until, found, more = self._consumer.committed_end(self._topic, most), list[Ends](), True
-        while more:
-            more = self._consumer.read_until(until, AT_A_TIME)
-            found.append(self._take())
-        self._consumer.release()
-        return concat_ends(found).to_positions(self._log_start)
+        until, more = self._consumer.committed_end(self._topic, most), True
+        try:
+            while more:
+                more = self._consumer.read_until(until, AT_A_TIME)
+                yield self._take()
+        finally:
+            self._consumer.release()
 
     def _check_alone(self) -> None:
         """Check that there is no second partition, whose ENDs would be left out without an error."""
@@ -60,6 +61,4 @@ class EndReader:
         offsets, values = self._consumer.values(self._topic)
         if offsets:
             self._consumer.advance(self._topic, {0: offsets[-1] + 1})
-        # a message without a value is no event: it is refused, not skipped
-        own = [at for at, value in enumerate(values) if not (value or b"").startswith(BEGIN)]
-        return parse_ends(self._topic, [offsets[at] for at in own], [values[at] for at in own])
+        return parse_ends(self._topic, offsets, values).to_positions(self._log_start)

@@ -10,6 +10,8 @@ from cdc.core.position import FIRST_LOG, LogStart, Lsn, Position, format_lsn
 from cdc.core.transaction import TransactionEnd
 from cdc.log.clients.reader import Reader, read_span
 
+BEGIN: Final = b'{"status":"BEGIN"'
+"""The first bytes of every second message of the transaction topic, which need not be parsed."""
 AT_A_TIME: Final = 20_000
 """Messages in memory at a time, before they become columns, which take a tenth of the memory."""
 LAST_MESSAGES = 200
@@ -18,8 +20,10 @@ LAST_MESSAGES = 200
 
 def parse_ends(topic: str, offsets: Sequence[int], values: Sequence[bytes | None]) -> Ends:
     """Parse the ENDs among messages, in order; raises PreconditionError for a message that is no event."""
+    # a message without a value is no event: it is refused, not skipped
+    own = [at for at, value in enumerate(values) if not (value or b"").startswith(BEGIN)]
     try:
-        return read_ends(topic, offsets, values)
+        return read_ends(topic, [offsets[at] for at in own], [values[at] for at in own])
     except UnreadableEventError as error:
         raise PreconditionError(
             f"the order of commits cannot be read: {error.refusal}", f"only Debezium may write {topic}"

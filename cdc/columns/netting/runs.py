@@ -1,6 +1,6 @@
 """Runs of whole transactions, which are applied together, cut from the order of commits."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -33,10 +33,18 @@ def cut_runs(ends: Ends, budget: int, until: int = -1, alone: str = "") -> Itera
         ends, until = ends.slice(len(run), len(ends)), -1
 
 
-def cut_run(ends: Ends, budget: int, until: int = -1, alone: str = "") -> Ends:
-    """The first of the runs that `cut_runs` cuts. `ends` has at least one."""
+def cut_run(
+    ends: Ends, budget: int, until: int = -1, alone: str = "", scarce: Sequence[str] = (), few: int = 0
+) -> Ends:
+    """The first of the runs that `cut_runs` cuts, with at most `few` changes of the `scarce` tables together.
+
+    `ends` has at least one.
+    """
     # "right": empty transactions at the border belong to this run
-    stop = max(int(np.searchsorted(np.cumsum(ends.changes), budget, "right")), 1)
+    stop = int(np.searchsorted(np.cumsum(ends.changes), budget, "right"))
+    if scarce:
+        stop = min(stop, int(np.searchsorted(np.cumsum(ends.changes_of(scarce)), few, "right")))
+    stop = max(stop, 1)
     if until >= ends.offset[0]:
         stop = max(stop, int(np.searchsorted(ends.offset, until)) + 1)
     single = ends.touching(alone)

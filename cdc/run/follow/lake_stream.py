@@ -7,11 +7,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.feed import FeedRows
-from cdc.columns.netting.changes import Op
 from cdc.columns.netting.ends import Ends, concat_ends
 from cdc.columns.netting.runs import cut_run, drop_applied
 from cdc.core.errors import HistoryLostError, PreconditionError, TopicLostError
@@ -26,7 +24,7 @@ from cdc.log.run_reader import ReadRun, RunTooLargeError
 from cdc.log.spark_options import stream_options
 from cdc.log.transaction_topic import check_position
 from cdc.run.follow.lake_stream_parts import MESSAGES_A_CHANGE, LakeStreamConfig, LakeStreamHooks, Readers
-from cdc.run.follow.large_runs import ReadLargeRun, find_missing
+from cdc.run.follow.large_runs import ReadLargeRun, count_ops, find_missing, needs_driver
 from cdc.run.follow.schema_changes import SchemaChanges
 from cdc.run.follow.step_size import StepBounds, StepSize
 from cdc.run.follow.streams import BatchProgress
@@ -37,7 +35,6 @@ from cdc.sinks.lake.apply.apply import AppliedBatch
 from cdc.sinks.lake.follower import DeltaFollower
 from cdc.sinks.lake.pace import Pace
 
-BULK: Final = "bulk"
 MOST_RUN_BYTES: Final = 256 * 1024 * 1024
 """A run of more bytes is read by a Spark job, however few its changes are."""
 
@@ -99,11 +96,19 @@ class LakeStream:
         self._hooks.wait(self._pace.remaining())
         self._pace.begin()
         # as many offsets as the micro-batch has: no later call may come for a remainder
-        new_ends = self._readers.ends.read(self._config.most_messages)
-        if len(new_ends):
-            self._pending.append(new_ends)
-            self._last_read = int(new_ends.offset[-1])
-        # not earlier: while the last call's runs were read, `_position` belonged to those
+        for new_ends in self._readers.ends.read(self._config.most_messages):
+            if len(new_ends):
+                self._pending.append(new_ends)
+                self._last_read = int(new_ends.offset[-1])
+            if self._is_done:
+                break
+            if sum(int(ends.changes.sum()) for ends in self._pending) > self._step.most:
+                self._take(more=True)
+        self._take(more=False)
+
+    def _take(self, *, more: bool) -> None:
+        """Apply the ENDs that are pending; the last of them wait on if the call has `more`, or another one comes."""
+        # not earlier: while the last runs were read, `_position` belonged to those
         self._await_reading()
         # up to the furthest table, ENDs are only gathered: the run that reaches it is cut from all of them
         if self._is_done or not self._pending or self._last_read < self._furthest:
@@ -113,8 +118,9 @@ class LakeStream:
         to_apply = drop_applied(ends, self._position)
         # with few ENDs, reading the next ones meanwhile is not worth a thread
         few = self._config.few_messages
-        if len(to_apply) * MESSAGES_A_CHANGE > few and self._readers.ends.waiting() > few:
-            # more messages wait, so there will be another call, and that hears of a failure of this thread
+        has_many = len(to_apply) * MESSAGES_A_CHANGE > few and self._readers.ends.waiting() > few
+        if len(to_apply) and (more or has_many):
+            # there will be another call, and that hears of a failure of this thread
             self._reading = self._read_thread.submit(self._apply, self._cut_runs(to_apply), int(to_apply.offset[-1]))
         else:
             self._apply(self._cut_runs(to_apply))
@@ -139,9 +145,11 @@ class LakeStream:
             self._is_done = True
 
     def _cut_runs(self, ends: Ends) -> Iterator[Ends]:
-        """Each run as large as the lake's last steps were fast."""
+        """Each run as large as the lake's last steps were fast, and with few changes that only the driver can read."""
+        first, tables = self._step.bounds.first, self._follower.tables
         while len(ends):
-            yield (run := cut_run(ends, self._step.most, self._furthest, self._schema.table))
+            slow = [str(name) for name, s in tables.select(*ACTIVE).items() if needs_driver(self._follower, s)]
+            yield (run := cut_run(ends, self._step.most, self._furthest, self._schema.table, slow, first))
             ends = ends.slice(len(run), len(ends))
 
     def _apply(self, runs: Iterable[Ends], left: int = -1) -> Ends | None:
@@ -182,7 +190,7 @@ class LakeStream:
                 changes,
                 run.commit_times(str(table.name) for table in tables),
                 stages,
-                _count_ops(read, changes),
+                count_ops(read, changes),
             )
             self._committing = self._commit_thread.submit(self._commit, read, progress)
             # this run reaches the furthest table: from here on no table is ahead of the position
@@ -300,12 +308,3 @@ class LakeStream:
         with Reader(self._config.log) as reader:
             check_position(reader, self._config.topic, position)
         return position
-
-
-def _count_ops(read: ReadRun | ReadLargeRun, changes: int) -> Mapping[str, int]:
-    """The changes of a run by operation; nobody counts those that a Spark job has folded by theirs."""
-    if isinstance(read, ReadLargeRun):
-        return {BULK: changes}
-    ops = [table.changes.op for table in read.batch.changes.values()]
-    counts = np.bincount(np.concatenate(ops), minlength=max(Op) + 1) if ops else ()
-    return {op.name.lower(): int(counts[op]) for op in Op if len(counts) and counts[op]}

@@ -3,11 +3,14 @@
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+import numpy as np
 from pyspark.sql import SparkSession
 
 from cdc.columns.netting.batch import ChangeBatch, DecodedBatch, Ranks, TablePart
 from cdc.columns.netting.blocked_keys import BlockedKeys
+from cdc.columns.netting.changes import Op
 from cdc.columns.netting.ends import Ends
 from cdc.core.fail_points import reach
 from cdc.core.position import Offsets
@@ -16,12 +19,13 @@ from cdc.core.table_state import ACTIVE
 from cdc.core.waiting import Deadline
 from cdc.log.clients.reader import Reader
 from cdc.log.messages import MessageSource, stretches
-from cdc.log.run_reader import PATIENCE_SECONDS, RunReader, lost_changes_error
+from cdc.log.run_reader import PATIENCE_SECONDS, ReadRun, RunReader, lost_changes_error
 from cdc.log.settings import LogSettings
 from cdc.sinks.lake.apply.spark_batch import LargeBatch, MissingChanges, TaskPlan, TaskResult, run_tasks
 from cdc.sinks.lake.apply.tables import LakeTable
 from cdc.sinks.lake.follower import DeltaFollower
 
+BULK: Final = "bulk"
 POLL_SECONDS = 0.1
 
 
@@ -133,15 +137,24 @@ def find_missing(lake: DeltaFollower, run: Ends, topics: Mapping[TableName, str]
     after = {name: table.last_applied(run) for name, table in active.items()}
     counts = {name: run.where(run.offset > after[name]).counts([str(name)]).get(str(name)) for name in active}
     return [
-        MissingChanges(s.table, topics[name], count, after[name], s.writer.storage, _needs_driver(lake, s))
+        MissingChanges(s.table, topics[name], count, after[name], s.writer.storage, needs_driver(lake, s))
         for name, s in active.items()
         if (count := counts[name])
     ]
 
 
-def _needs_driver(lake: DeltaFollower, table: LakeTable) -> bool:
+def needs_driver(lake: DeltaFollower, table: LakeTable) -> bool:
     """Whether the driver has to see each change: to hold back blocked keys, or to keep every version."""
     return bool(lake.letters.blocked_keys(table)) or lake.histories.has(table.table.name)
+
+
+def count_ops(read: ReadRun | ReadLargeRun, changes: int) -> Mapping[str, int]:
+    """The changes of a run by operation; nobody counts those that a Spark job has folded by theirs."""
+    if isinstance(read, ReadLargeRun):
+        return {BULK: changes}
+    ops = [table.changes.op for table in read.batch.changes.values()]
+    counts = np.bincount(np.concatenate(ops), minlength=max(Op) + 1) if ops else ()
+    return {op.name.lower(): int(counts[op]) for op in Op if len(counts) and counts[op]}
 
 
 def _next_offsets(read: Sequence[TaskResult]) -> Mapping[int, int]:

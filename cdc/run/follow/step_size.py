@@ -21,7 +21,10 @@ class StepBounds:
 
     @classmethod
     def of_changes(cls, most: int) -> Self:
-        """Of the lake's steps, in changes: the first ones are read by the driver, without a Spark job."""
+        """Of the lake's steps, in changes: the first ones are read by the driver, without a Spark job.
+
+        Of tables with a history, the driver reads all. It needs a gigabyte for 200,000 changes.
+        """
         return cls(min(20_000, most), min(2_000, most), most)
 
 
@@ -35,11 +38,11 @@ class StepSize:
 
     def __init__(self, bounds: StepBounds) -> None:
         self.most = bounds.first
-        self._bounds = bounds
+        self.bounds = bounds
 
     def note(self, size: int, seconds: float) -> None:
         """A step of this size took so long. One that was shorter than STEP_SECONDS never makes the next smaller: of a
         small one, most of the time is not its size's."""
         if size and seconds > 0:
-            fits = round(min(max(size / seconds * STEP_SECONDS, self._bounds.least), self._bounds.most))
+            fits = round(min(max(size / seconds * STEP_SECONDS, self.bounds.least), self.bounds.most))
             self.most = fits if seconds > STEP_SECONDS else max(self.most, fits)

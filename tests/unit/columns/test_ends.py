@@ -75,6 +75,19 @@ def test_runs_of_a_size_that_changes_tile_the_ends(
         assert found[0][-1].offset >= min(until, ends[-1].offset)
 
 
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3)), min_size=1, max_size=30), st.integers(1, 20))
+def test_a_run_has_few_changes_of_scarce_tables(counts: list[tuple[int, int]], few: int) -> None:
+    scarce = ["s.scarce", "s.none"]
+    ends = [TransactionEnd(n, n, Lsn(n), 0, {"s.a": a, "s.scarce": b}) for n, (a, b) in enumerate(counts)]
+    run = [*cut_run(to_columns(ends), 40, scarce=scarce, few=few).values()]
+    assert run == ends[: len(run)]
+    fits = [
+        sum(map(sum, counts[:size])) <= 40 and sum(b for _, b in counts[:size]) <= few
+        for size in range(len(counts) + 1)
+    ]
+    assert len(run) == max(1, sum(fits) - 1)
+
+
 @given(sizes, st.integers(0, 29), st.integers(0, 29))
 def test_redelivered_transactions_are_dropped_whole(counts: list[int], applied: int, back: int) -> None:
     first = ends_of(counts)
