@@ -1,17 +1,18 @@
 """Which rows match which queries: what there is, and how it differs from what was just found. Pure."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final
 
 from cdc.core.table import TableName
 from cdc.sinks.percolator.queries import Key
+from cdc.sinks.percolator.table_matches import TableMatches
 
 NONE: Final[frozenset[Key]] = frozenset()
-Counted = TypeVar("Counted")
-MATCH_BYTES: Final = 300
-"""The most memory of a match, with its share of the keys: a third of it where many rows match the same queries."""
+MATCH_BYTES: Final = 200
+"""The most memory of a match: half of it to keep it, where few rows match the same queries, the other half for what was
+found while its table is matched as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,66 +48,45 @@ class Found:
 
 
 class Matches:
-    """The matches that there are, by row.
-
-    Many rows match the same queries: such a set of queries is kept once, with how many rows have it.
-    """
+    """The matches that there are, table by table."""
 
     def __init__(self, changes: Iterable[Change] = ()) -> None:
-        self._by_row: dict[TableName, dict[Key, frozenset[Key]]] = defaultdict(dict)
-        self._by_query: dict[TableName, Counter[Key]] = defaultdict(Counter)
-        self._sets: dict[frozenset[Key], frozenset[Key]] = {}
-        self._uses = Counter[frozenset[Key]]()
+        self._tables: dict[TableName, TableMatches] = defaultdict(TableMatches)
         for change in changes:
             self.put(change)
 
     def put(self, change: Change) -> None:
         """Note a change; one that is noted already changes nothing."""
         pair = change.pair
-        before = self.queries_of(pair.table, pair.row)
-        if change.begins == (pair.query in before):
-            return
-        _add(self._by_query[pair.table], pair.query, 1 if change.begins else -1)
-        after = before | {pair.query} if change.begins else before - {pair.query}
-        rows = self._by_row[pair.table]
-        if after:
-            rows[pair.row] = self._sets.setdefault(after, after)
-            self._uses[after] += 1
-        else:
-            del rows[pair.row]
-        if before and not _add(self._uses, before, -1):
-            del self._sets[before]
+        self._tables[pair.table].put(pair.query, pair.row, begins=change.begins)
 
     def queries(self, table: TableName) -> Set[Key]:
         """The queries that match any row of the table."""
-        return self._by_query[table].keys()
+        return self._tables[table].queries()
 
     def queries_of(self, table: TableName, row: Key) -> frozenset[Key]:
         """The queries that match a row."""
-        return self._by_row[table].get(row, NONE)
+        return self._tables[table].queries_of(row)
 
     def rows_of(self, table: TableName, queries: Set[Key]) -> dict[Key, set[Key]]:
         """The rows that match each of these queries. Looks at all rows that match any."""
         found: dict[Key, set[Key]] = {query: set() for query in queries}
-        if found:
-            for row, matching in self._by_row[table].items():
-                for query in matching & queries:
-                    found[query].add(row)
+        for query, row in self._tables[table].pairs(queries):
+            found[query].add(row)
         return found
 
     def count_of(self, table: TableName, query: Key) -> int:
         """How many rows match a query."""
-        return self._by_query[table][query]
+        return self._tables[table].count_of(query)
 
     def count(self, table: TableName) -> int:
         """How many matches there are in a table."""
-        return self._by_query[table].total()
+        return self._tables[table].count()
 
     def pairs(self) -> Iterator[Pair]:
-        for table, rows in self._by_row.items():
-            for row, queries in rows.items():
-                for query in queries:
-                    yield Pair(table, query, row)
+        for table, matches in self._tables.items():
+            for query, row in matches.pairs(matches.queries()):
+                yield Pair(table, query, row)
 
     def changes(self, table: TableName, found: Found) -> Iterator[Change]:
         """The matches that begin and end by what was found: in the same order whenever it is asked.
@@ -116,15 +96,12 @@ class Matches:
         for row, queries in found.rows.items():
             for query in sorted(self.queries_of(table, row) ^ queries):
                 yield Change(Pair(table, query, row), query in queries)
-        there = self.rows_of(table, found.queries.keys())
+        matches = self._tables[table]
+        # not `rows_of`: beside what was found, the texts of all rows once more would be the most of the memory
+        all_ended = matches.ended(found.queries)
         for query, rows in found.queries.items():
             same = NONE if query in found.ended else found.same
-            differing = there.pop(query) ^ rows
+            ended = all_ended.pop(query)
+            differing = [*ended, *matches.begun(query, rows, len(ended))]
             for row in sorted(row for row in differing if row not in found.rows and row not in same):
                 yield Change(Pair(table, query, row), row in rows)
-
-
-def _add(counts: Counter[Counted], key: Counted, by: int) -> int:
-    """Add to a count, and forget one that is zero; returns it."""
-    counts[key] += by
-    return counts[key] or counts.pop(key)

@@ -4,7 +4,10 @@ import json
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
 
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Position, format_lsn
@@ -14,6 +17,7 @@ from cdc.sinks.percolator.matches import Change, Pair
 
 POSITION_KEY = b"position"
 MATCH, END = "match", "end of match"
+_DECODER: Final = msgspec.json.Decoder(tuple[tuple[str, str], str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +68,14 @@ def presence(change: Change, moment: Moment) -> NewRecord:
 
 def to_pair(key: bytes) -> Pair:
     """Read the key of a record of events or matches."""
-    table, query, row = json.loads(key)
-    return Pair(TableName(*table), query, row)
+    table, query, row = _DECODER.decode(key)
+    return Pair(_name(*table), query, row)
+
+
+@lru_cache(maxsize=1024)
+def _name(schema: str, table: str) -> TableName:
+    # one object for all of a table's records: it is found without a comparison
+    return TableName(schema, table)
 
 
 def position_record(owner: Owner, reached: Reached) -> NewRecord:

@@ -9,6 +9,7 @@ import pytest
 
 from cdc.core.errors import UnreachableError
 from cdc.sinks.percolator import search
+from cdc.sinks.percolator.matches import MATCH_BYTES
 from tests.servers.percolator.play import LISTINGS, SEARCHES, Scene, listing, make_scene, saved, scene
 from tests.servers.search.faulty_node import Faulty
 from tests.support.model import Key, Row
@@ -174,7 +175,7 @@ def test_a_node_that_answers_nothing_stops_no_query(
 
 
 def test_the_query_with_the_most_matches_is_refused_beyond_the_memory(make_scene: Callable[..., Scene]) -> None:
-    scene = ready(make_scene(match_bytes=300 * 6))
+    scene = ready(make_scene(match_bytes=MATCH_BYTES * 6))
     scene.apply(2, {(n,): listing(n, price=n) for n in range(3, 7)}, {(1,): saved(1, ALL), (2,): saved(2, CHEAP)})
     assert scene.told() == {*((1, n) for n in range(3, 7)), (2, 3), (2, 4)}
     assert scene.remarks() == []
