@@ -30,9 +30,9 @@ class PercolatorSettings(ClusterSettings):
     """First part of every index's name; `<pipeline>-<follower>` where it is left out."""
     topic: str = Field(default="", pattern=r"^[a-zA-Z0-9._-]{0,200}$")
     """The topic of matches and ends of matches; `<log.prefix>.<follower>-matches` where it is left out."""
-    match_bytes: int = Field(default=512 * 1024 * 1024, ge=200)
-    """Memory for the matches that there are in one table, 200 bytes each: at most 100 to keep one, and as much for what
-    was found while the table is matched as a whole. Beyond it, the queries with the most matches are refused."""
+    match_bytes: int = Field(default=512 * 1024 * 1024, ge=250)
+    """Memory for the matches that there are in one table, 250 bytes each: to keep one, and for what was found of it
+    while the table is matched as a whole. Beyond it, the queries with the most matches are refused."""
     documents_at_once: int = Field(default=500, ge=1)
     """Most rows in one request that matches them with the queries."""
 
