@@ -16,11 +16,11 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from cdc.config.errors import InvalidSettingsError, Problem
+from cdc.config.findings.table_findings import early_table_findings
 from cdc.config.redaction import complete_names, redact
 from cdc.config.references import Resolver
 from cdc.config.settings import PipelineSettings
 from cdc.config.spark_settings import SHOWN_TO_ALL, is_on_command_line
-from cdc.config.table_findings import early_table_findings
 from cdc.config.validation import findings, plain_schema
 from cdc.core.error_text import pick_first_line
 from cdc.core.errors import ConfigurationError

@@ -8,9 +8,9 @@ from importlib.resources import files
 from pathlib import Path
 
 from cdc.config.file import schema
+from cdc.config.findings.table_findings import entry, table_finding
 from cdc.config.references import escape
 from cdc.config.settings import PIPELINE_NAME
-from cdc.config.table_findings import entry, table_finding
 from cdc.core.errors import ConfigurationError, PreconditionError, RefusedError
 
 SCHEMA_FILE = Path(".cdc", "cdc.schema.json")

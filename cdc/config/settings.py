@@ -10,12 +10,12 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from cdc.config.catalog_settings import CatalogSettings
 from cdc.config.erase_settings import EraseSettings
-from cdc.config.history_findings import find_wrong_histories
-from cdc.config.index_findings import find_foreign_indexes
+from cdc.config.findings.history_findings import find_wrong_histories
+from cdc.config.findings.index_findings import find_foreign_indexes
+from cdc.config.findings.table_findings import A_PATTERN, entry, find_unnamed, find_wrong_policies, find_wrong_tables
+from cdc.config.findings.topic_findings import find_taken_topics
 from cdc.config.metrics_settings import MetricsSettings
 from cdc.config.spark_settings import SparkSettings
-from cdc.config.table_findings import A_PATTERN, entry, find_unnamed, find_wrong_policies, find_wrong_tables
-from cdc.config.topic_findings import find_taken_topics
 from cdc.config.verify_settings import VerifySettings
 from cdc.connect.settings import CaptureSettings, SourceSettings, is_host_supported
 from cdc.connect.source_login import find_unreadable_key
@@ -232,7 +232,7 @@ class PipelineSettings(Settings):
         complete = {str(TableName.parse(name)): view for name, view in views.items()}
         source, followers = info.data.get("source"), info.data.get("followers")
         if complete and isinstance(source, SourceSettings) and followers is not None:
-            from cdc.config.view_findings import add_late_views, find_misnamed_views, find_wrong_views
+            from cdc.config.findings.view_findings import add_late_views, find_misnamed_views, find_wrong_views
 
             _refuse(find_misnamed_views(views, source))
             histories = [TableName.parse(text) for text in info.data.get("history", ())]

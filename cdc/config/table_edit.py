@@ -11,8 +11,8 @@ from typing import Any
 from ruamel.yaml.comments import CommentedSeq
 
 from cdc.config.file import check_text, parse_lines, read_text
+from cdc.config.findings.table_findings import entry
 from cdc.config.init import table_lines
-from cdc.config.table_findings import entry
 from cdc.core.errors import ConfigurationError, RefusedError
 from cdc.core.selection import BUT, Selection
 from cdc.core.table import TableName

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cdc.config.view_findings import add_late_views, find_wrong_views
+from cdc.config.findings.view_findings import add_late_views, find_wrong_views
 from cdc.connect.settings import SourceSettings
 from cdc.core.table import TableName
 from cdc.views.settings import ViewSettings

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from cdc.config.table_findings import IDENTIFIER_BYTES
+from cdc.config.findings.table_findings import IDENTIFIER_BYTES
 from cdc.connect.settings import SourceSettings
 from cdc.core.errors import ConfigurationError
 from cdc.core.settings import Finding
