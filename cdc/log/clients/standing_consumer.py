@@ -181,6 +181,8 @@ class StandingConsumer:
         Raises like `check_alive`.
         """
         topics = {place.topic for place in ends}
+        # since the last part, its reader may have worked for longer than STALL_SECONDS, and no broker was asked
+        self._heard = time.monotonic()
         while any(self._places[place].position < end for place, end in ends.items()):
             if sum(map(self.waiting, topics)) >= many:
                 return True

@@ -1,12 +1,15 @@
 """What a standing consumer keeps for later runs is bounded in bytes, whatever its messages' sizes."""
 
+import time
 from collections.abc import Collection
 from dataclasses import dataclass
 
 import pytest
 from confluent_kafka import TopicPartition
 
+from cdc.core.errors import UnreachableError
 from cdc.log.clients import standing_consumer
+from cdc.log.clients.connection import STALL_SECONDS
 from cdc.log.clients.partitions import LogPartition, PollResult
 from cdc.log.clients.standing_consumer import MOST_WAITING_BYTES, StandingConsumer
 from cdc.log.settings import LogSettings
@@ -121,3 +124,25 @@ def test_forgotten_topic_is_fetched_no_more(consumer: StandingConsumer) -> None:
     consumer.seek(BURST, {0: 70})
     consumer.read_on([BURST])
     assert consumer.starts(BURST) == {0: 70, 1: 0, 2: 0}
+
+
+def test_a_reader_that_works_long_between_two_parts_finds_the_brokers_alive(
+    consumer: StandingConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first poll after that may bring nothing yet; only a silence of its own is one of the brokers."""
+    consumer.seek(WANTED, {})
+    consumer.read_on([WANTED])
+    [place, *_] = consumer._places
+    ends, now = {place: consumer._places[place].position + 1}, [time.monotonic() + 2 * STALL_SECONDS]
+    silent, read_on = [True], consumer.read_on
+
+    def poll(wanted: Collection[str] = ()) -> bool:
+        now[0] += 1
+        return not silent.pop() if silent else read_on(wanted)
+
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(consumer, "read_on", poll)
+    assert not consumer.read_until(ends, 1000)
+    silent += [True] * 100
+    with pytest.raises(UnreachableError):
+        consumer.read_until({place: consumer._places[place].position + 1}, 1000)
