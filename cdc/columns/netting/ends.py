@@ -116,23 +116,23 @@ class Ends:
 
     def changes_of(self, tables: Iterable[str]) -> Integers:
         """Count the changes of these tables in each END."""
-        wanted = set(tables)
-        own = np.isin(self.table, [code for code, name in enumerate(self.tables) if name in wanted])
+        own = self._select_counts(tables)
         return np.bincount(self.end[own], self.counted[own], len(self)).astype(np.int64)
 
     def commit_times(self, tables: Iterable[str]) -> list[int]:
         """When the transactions with changes of these tables were committed, in ms since 1970: none of a heartbeat."""
-        rows = [self.touching(table) for table in tables]
-        touching = np.unique(np.concatenate(rows)) if rows else ()
-        times: list[int] = self.committed_ms[touching].tolist() if len(touching) else []
+        times: list[int] = self.committed_ms[np.unique(self.end[self._select_counts(tables)])].tolist()
         return times
 
     def first_touching(self, tables: Iterable[str]) -> int | None:
         """The row of the first END with changes of any of these tables, if there is one."""
-        wanted = set(tables)
-        codes = [code for code, name in enumerate(self.tables) if name in wanted]
-        own = np.isin(self.table, codes)
+        own = self._select_counts(tables)
         return int(self.end[own.argmax()]) if own.any() else None
+
+    def _select_counts(self, tables: Iterable[str]) -> Mask:
+        """Of each count, whether it is one of these tables'."""
+        wanted = set(tables)
+        return np.isin(self.table, [code for code, name in enumerate(self.tables) if name in wanted])
 
     def counts(self, followed: Iterable[str]) -> dict[str, int]:
         """Count the changes of each of these tables; tables without any are left out."""

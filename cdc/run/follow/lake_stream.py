@@ -116,15 +116,17 @@ class LakeStream:
             return
         ends, self._pending = concat_ends(self._pending), []
         to_apply = drop_applied(ends, self._position)
-        # with few ENDs, reading the next ones meanwhile is not worth a thread
-        few = self._config.few_messages
-        has_many = len(to_apply) * MESSAGES_A_CHANGE > few and self._readers.ends.waiting() > few
-        if len(to_apply) and (more or has_many):
+        if len(to_apply) and (more or self._has_many(to_apply)):
             # there will be another call, and that hears of a failure of this thread
             self._reading = self._read_thread.submit(self._apply, self._cut_runs(to_apply), int(to_apply.offset[-1]))
         else:
             self._apply(self._cut_runs(to_apply))
             self._await_commit()
+
+    def _has_many(self, ends: Ends) -> bool:
+        """With few ENDs, reading the next ones meanwhile is not worth a thread."""
+        few = self._config.few_messages
+        return len(ends) * MESSAGES_A_CHANGE > few and self._readers.ends.waiting() > few
 
     def settle(self) -> None:
         """Wait until no run is being read or committed. Raises their failure."""
@@ -146,10 +148,12 @@ class LakeStream:
 
     def _cut_runs(self, ends: Ends) -> Iterator[Ends]:
         """Each run as large as the lake's last steps were fast, and with few changes that only the driver can read."""
-        first, tables = self._step.bounds.first, self._follower.tables
+        few, tables = self._step.bounds.first, self._follower.tables
         while len(ends):
-            slow = [str(name) for name, s in tables.select(*ACTIVE).items() if needs_driver(self._follower, s)]
-            yield (run := cut_run(ends, self._step.most, self._furthest, self._schema.table, slow, first))
+            # nobody asks for the tables of so few changes: the usual batch has fewer
+            active = tables.select(*ACTIVE) if ends.changes.sum() > few else {}
+            slow = [str(name) for name, s in active.items() if needs_driver(self._follower, s)]
+            yield (run := cut_run(ends, self._step.most, self._furthest, self._schema.table, slow, few))
             ends = ends.slice(len(run), len(ends))
 
     def _apply(self, runs: Iterable[Ends], left: int = -1) -> Ends | None:
