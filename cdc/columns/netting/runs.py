@@ -21,24 +21,23 @@ def drop_applied(ends: Ends, position: Position | None) -> Ends:
     return ends.where(behind & (ends.lsn > highest_before))
 
 
-def cut_runs(ends: Ends, budget: int, until: int = -1, alone: str = "") -> Iterator[Ends]:
-    """Cut ENDs into runs of at most `budget` changes and at least one transaction.
-
-    The first run reaches the END at offset `until`, whatever its size: after a crash between two tables, the next batch
-    must contain all that the first table has applied. A transaction with changes of the table `alone` is a run of its
-    own.
-    """
+def cut_runs(
+    ends: Ends, budget: int, until: int = -1, alone: str = "", scarce: Sequence[str] = (), few: int = 0
+) -> Iterator[Ends]:
+    """Cut ENDs into runs, each as `cut_run` cuts it from what is left; `until` is the first one's alone."""
     while len(ends):
-        yield (run := cut_run(ends, budget, until, alone))
+        yield (run := cut_run(ends, budget, until, alone, scarce, few))
         ends, until = ends.slice(len(run), len(ends)), -1
 
 
 def cut_run(
     ends: Ends, budget: int, until: int = -1, alone: str = "", scarce: Sequence[str] = (), few: int = 0
 ) -> Ends:
-    """The first of the runs that `cut_runs` cuts, with at most `few` changes of the `scarce` tables together.
+    """Cut a run of at most `budget` changes from the front of ENDs: at least one transaction; `ends` has at least one.
 
-    `ends` has at least one.
+    It has at most `few` changes of the `scarce` tables together. It reaches the END at offset `until`, whatever its
+    size: after a crash between two tables, the next batch must contain all that the first table has applied. A
+    transaction with changes of the table `alone` is a run of its own.
     """
     # "right": empty transactions at the border belong to this run
     stop = int(np.searchsorted(np.cumsum(ends.changes), budget, "right"))

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -26,7 +25,7 @@ from cdc.log.transaction_topic import check_position
 from cdc.run.follow.lake_stream_parts import MESSAGES_A_CHANGE, LakeStreamConfig, LakeStreamHooks, Readers
 from cdc.run.follow.large_runs import ReadLargeRun, count_ops, find_missing, needs_driver
 from cdc.run.follow.schema_changes import SchemaChanges
-from cdc.run.follow.step_size import StepBounds, StepSize
+from cdc.run.follow.step_size import MOST_RUN_BYTES, StepBounds, StepSize
 from cdc.run.follow.streams import BatchProgress
 from cdc.run.follow.table_joiner import StreamSteps, TableJoiner
 from cdc.run.tables import problems
@@ -34,9 +33,6 @@ from cdc.run.tables.resume_check import require_position
 from cdc.sinks.lake.apply.apply import AppliedBatch
 from cdc.sinks.lake.follower import DeltaFollower
 from cdc.sinks.lake.pace import Pace
-
-MOST_RUN_BYTES: Final = 256 * 1024 * 1024
-"""A run of more bytes is read by a Spark job, however few its changes are."""
 
 
 class LakeStream:
@@ -64,8 +60,9 @@ class LakeStream:
         self._config = config
         self._hooks = hooks
         self._pace = Pace(config.delta.pace_limits)
-        self._step = StepSize(StepBounds.of_changes(config.delta.batch_changes))
-        self._joiner = TableJoiner(follower, readers.small, config.log, config.delta.batch_changes, hooks.resyncs)
+        bounds = StepBounds.of_changes(config.delta.batch_changes)
+        self._step = StepSize(bounds)
+        self._joiner = TableJoiner(follower, readers.small, config.log, bounds, hooks.resyncs)
         self._steps = StreamSteps(self._await_commit, self._report, self._apply_schema_changes, schema.table)
         # The query's thread owns `_last_read` and `_pending`; the reading thread owns the rest. `_await_reading` hands
         # over between them. The commit thread sees only its arguments; `_await_commit` hears its answer.

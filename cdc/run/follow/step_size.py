@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 STEP_SECONDS: Final = 10.0
+MOST_RUN_BYTES: Final = 256 * 1024 * 1024
+"""Of messages that the driver reads at once: a run of more is read by a Spark job, or in parts."""
 
 
 @dataclass(frozen=True, slots=True)

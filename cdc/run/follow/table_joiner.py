@@ -1,20 +1,22 @@
 """Joins tables to the lake's stream that were copied while it was running: none of their changes is lost or doubled."""
 
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cdc.columns.netting.ends import Ends
 from cdc.columns.netting.runs import cut_runs, drop_applied
 from cdc.core.fail_points import reach
 from cdc.core.position import Bookmark, Lsn, Offsets, Position
-from cdc.core.table import TableName
+from cdc.core.table import Table, TableName
 from cdc.core.table_state import Joining
 from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic, transaction_topic
-from cdc.log.run_reader import RunReader
+from cdc.log.run_reader import ReadRun, RunReader, RunTooLargeError
 from cdc.log.settings import LogSettings
 from cdc.log.transaction_topic import EndsAbove
 from cdc.run.copy.resync_queue import ResyncQueue
+from cdc.run.follow.step_size import MOST_RUN_BYTES, StepBounds
 from cdc.sinks.lake.apply.apply import AppliedBatch
 from cdc.sinks.lake.follower import DeltaFollower
 
@@ -51,13 +53,13 @@ class TableJoiner:
     """
 
     def __init__(
-        self, follower: DeltaFollower, reader: RunReader, log: LogSettings, budget: int, resyncs: ResyncQueue
+        self, follower: DeltaFollower, reader: RunReader, log: LogSettings, bounds: StepBounds, resyncs: ResyncQueue
     ) -> None:
         self._follower = follower
         self._tables = follower.tables
         self._reader = reader
         self._log = log
-        self._budget = budget
+        self._bounds = bounds
         self._resyncs = resyncs
 
     def join(self, position: Position, steps: StreamSteps) -> Position:
@@ -99,16 +101,34 @@ class TableJoiner:
         topics = {change_topic(self._log.prefix, name) for name in late}
         offsets: Offsets = {topic: at for topic, at in position.next_offsets.items() if topic in topics}
         for stretch, names in _split_at_bookmarks(ends, late):
-            for run in cut_runs(stretch, self._budget, alone=steps.schema_table):
+            joining, alone = [*map(str, names)], steps.schema_table
+            # the driver reads the changes of these tables by itself, and none of the others'
+            for run in cut_runs(stretch, self._bounds.most, alone=alone, scarce=joining, few=self._bounds.first):
                 offsets = steps.apply_schema_changes(run, offsets)
                 tables = [s.table for name, s in self._tables.select(Joining).items() if name in names]
-                read = self._reader.read(run, tables, offsets)
-                offsets = read.next_offsets
-                # into the joining tables only, and without a cut: the others have these changes already
-                steps.report(self._follower.catch_up(read.batch))
-                reach("join.replayed")
+                for read in read_parts(self._reader, run, tables, offsets):
+                    offsets = read.next_offsets
+                    # into the joining tables only, and without a cut: the others have these changes already
+                    steps.report(self._follower.catch_up(read.batch))
+                    reach("join.replayed")
         replayed = {topic: at for topic, at in offsets.items() if topic in topics}
         return replace(position, next_offsets={**position.next_offsets, **replayed})
+
+
+def read_parts(reader: RunReader, run: Ends, tables: Sequence[Table], start: Offsets) -> Iterator[ReadRun]:
+    """Read a run's changes of these tables in parts of at most MOST_RUN_BYTES, or of a single transaction."""
+    waiting = [run]
+    while waiting:
+        part = waiting.pop()
+        most = MOST_RUN_BYTES if len(part) > 1 else sys.maxsize
+        try:
+            read = reader.read(part, tables, start, most_bytes=most)
+        except RunTooLargeError:
+            half = len(part) // 2
+            waiting += [part.slice(half, len(part)), part.slice(0, half)]
+        else:
+            yield read
+            start = read.next_offsets
 
 
 def _split_at_bookmarks(ends: Ends, bookmarks: Mapping[TableName, Bookmark]) -> Iterator[tuple[Ends, set[TableName]]]:

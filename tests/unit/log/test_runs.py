@@ -13,6 +13,7 @@ from cdc.core.position import Lsn
 from cdc.core.transaction import TransactionEnd
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.run_reader import RunReader, RunTooLargeError
+from cdc.run.follow.table_joiner import read_parts
 from tests.support.debezium import PLACEHOLDER
 from tests.unit.log.log_in_memory import LogInMemory, inserts, table
 
@@ -64,3 +65,20 @@ def test_one_of_more_bytes_than_fit_is_left_before_all_of_it_is_read() -> None:
     log = LogInMemory({TOPIC: messages}, limit_reads(repeat({})))
     reader = RunReader(cast("StandingConsumer", log), "p", PLACEHOLDER)
     assert len(reader.read(run_of(range(100)), [THINGS], {}, most_bytes=1).batch.changes[THINGS.name].changes) == 100
+
+
+def test_a_joining_table_of_large_rows_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cdc.run.follow.table_joiner.MOST_RUN_BYTES", 250_000)
+    messages = inserts(THINGS, range(100), "x" * 10_000)
+    log = LogInMemory({TOPIC: []}, limit_reads({TOPIC: each} for each in messages))
+    reader = RunReader(cast("StandingConsumer", log), "p", PLACEHOLDER)
+    parts = [*read_parts(reader, run_of(range(100)), [THINGS], {})]
+    assert [id for part in parts for id in part.batch.changes[THINGS.name].changes.tx_id.tolist()] == [*range(100)]
+    assert max(len(part.batch.ends) for part in parts) <= 25
+
+
+def test_a_transaction_is_read_whole_however_large_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cdc.run.follow.table_joiner.MOST_RUN_BYTES", 1)
+    log = LogInMemory({TOPIC: []}, limit_reads({TOPIC: each} for each in inserts(THINGS, range(3))))
+    reader = RunReader(cast("StandingConsumer", log), "p", PLACEHOLDER)
+    assert [len(part.batch.ends) for part in read_parts(reader, run_of(range(3)), [THINGS], {})] == [1, 1, 1]
