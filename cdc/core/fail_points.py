@@ -12,9 +12,9 @@ import re
 import signal
 import sys
 import threading
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from time import sleep
 from typing import Final, Literal, get_args
 
 from cdc.core.errors import ConfigurationError
@@ -175,4 +175,4 @@ def _act(name: str) -> None:
     sys.stderr.write(f"fail point {name}: {armed.action}\n")
     if armed.action == "raise":
         raise FailPointError(errno.EIO, f"fail point {name}")
-    time.sleep(armed.seconds)
+    sleep(armed.seconds)
