@@ -142,7 +142,7 @@ def to_cdc_error(cluster: Cluster, error: TransportError) -> CdcError:
         case AuthorizationException():
             found = _access_error(cluster, describe_error(error))
         case _ if isinstance(error, ConnectionError) or is_transient(error.status_code):
-            return unreachable_error(cluster, describe_error(error))
+            return transient_error(cluster, error.status_code, describe_error(error))
         case _:
             told = f"OpenSearch {cluster} refused a request: {describe_error(error)}"
             found = PreconditionError(told, "see the cluster's log")
@@ -228,6 +228,14 @@ def _index_closed_error(cluster: Cluster, index: object) -> PreconditionError:
 def _no_manager_error(cluster: Cluster, reason: str) -> UnreachableError:
     told = f"OpenSearch {cluster} has no cluster manager yet: {reason}"
     return UnreachableError(told, "start its other nodes, or see their logs")
+
+
+def transient_error(cluster: Cluster, status: int | str, reason: str) -> UnreachableError:
+    """The error of a request that may succeed later, by its status."""
+    if status == BUSY:
+        remedy = "try again; if it stays so, give its nodes more memory, or add some"
+        return UnreachableError(f"OpenSearch {cluster} has too much to do: {reason}", remedy)
+    return unreachable_error(cluster, reason)
 
 
 def unreachable_error(cluster: Cluster, reason: str) -> UnreachableError:

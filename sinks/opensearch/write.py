@@ -34,7 +34,7 @@ from cdc.sinks.opensearch.client import (
     open_raw_client,
     read_reason,
     to_cdc_error,
-    unreachable_error,
+    transient_error,
 )
 from cdc.sinks.opensearch.cluster import Cluster
 from cdc.sinks.opensearch.layout import is_own_version
@@ -169,7 +169,7 @@ class _Sender:
             [found] = item.values()
             if self._is_to_repeat(chunk, place, found["status"], found.get("error")):
                 again.append(place)
-                failure = unreachable_error(self.target.cluster, read_reason(found.get("error")))
+                failure = transient_error(self.target.cluster, found["status"], read_reason(found.get("error")))
         return again, failure
 
     def _is_to_repeat(self, chunk: Operations, place: int, status: int, error: object) -> bool:

@@ -229,7 +229,7 @@ def test_more_names_than_a_line_takes_are_refreshed(search_url: str, name: str) 
 def test_busy_node_is_unreachable_after_retries(spark: SparkSession, search_url: str, name: str) -> None:
     with Faulty(search_url, lambda body: (429, {"error": {"reason": "busy"}})).listening() as url:
         follower = started(spark, url, name, bulk_retry_seconds=1)
-        with pytest.raises(UnreachableError, match="busy, for 1 s"):
+        with pytest.raises(UnreachableError, match="has too much to do: busy, for 1 s"):
             follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
 
 
