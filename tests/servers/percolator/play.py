@@ -25,6 +25,7 @@ from tests.contract.fed import changed
 from tests.contract.followers import bookmark
 from tests.servers.latest.play import records
 from tests.support.model import Key, Row
+from tests.support.parts.removal import delete_indexes
 
 LISTINGS = Table(
     TableName("public", "listings"),
@@ -161,6 +162,7 @@ def make_scene(search_url: str, kafka_bootstrap: str) -> Iterator[Callable[..., 
     yield begin
     for scene in scenes:
         scene.follower.close()
+        delete_indexes(search_url, scene.log.prefix)
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """What the tests of the search follower have in common: rows, batches, a follower on the real node."""
 
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -16,6 +17,7 @@ from tests.contract.fed import changed
 from tests.contract.followers import bookmark
 from tests.support.histories import THINGS
 from tests.support.model import Key, Row
+from tests.support.parts.removal import delete_indexes
 
 ROWS: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in range(7)}
 MARK = bookmark(5)
@@ -26,8 +28,11 @@ def at(offset: int) -> Position:
 
 
 @pytest.fixture
-def name() -> str:
-    return f"s{uuid.uuid4().hex[:12]}"
+def name(search_url: str) -> Iterator[str]:
+    """Of a pipeline, whose indexes are deleted at the end."""
+    own = f"s{uuid.uuid4().hex[:12]}"
+    yield own
+    delete_indexes(search_url, own)
 
 
 @pytest.fixture

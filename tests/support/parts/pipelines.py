@@ -46,7 +46,7 @@ class Pipeline:
     @property
     def traces(self) -> Traces:
         found = self.settings
-        return Traces(found.connect.url, found.connect.connector, found.source.dbname)
+        return Traces(found.connect.url, found.connect.connector, found.source.dbname, found.pipeline.name)
 
     def opened(self, spark: "SparkSession | StartSpark | None" = None) -> "OpenedPipeline":
         """The pipeline as jobs take it, with nothing opened yet; what is opened of it is closed after the test."""

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 
+import httpx
 import pytest
 from psycopg import sql
 
@@ -19,6 +21,8 @@ class Traces:
     connect_url: str
     connector: str
     database: str
+    name: str
+    """Of the pipeline: the names of its indexes begin with it."""
 
 
 Remove = Callable[[Servers, Sequence[Traces]], object]
@@ -56,6 +60,16 @@ def _remove_by(clients: Sequence[ConnectClient], servers: Servers, traces: Seque
             client.delete(each.connector)
     for database in {each.database for each in traces}:
         _drop_database(servers, database)
+    for each in traces:
+        delete_indexes(servers.values.search_url, each.name)
+
+
+def delete_indexes(search_url: str, name: str) -> None:
+    """Delete the indexes of a pipeline, by its name: a node of a small heap cannot keep those of all tests."""
+    # a test may have stopped its own node for good
+    with suppress(httpx.TransportError):
+        gone = httpx.delete(f"{search_url}/{name}-*", params={"expand_wildcards": "all"}, timeout=120)
+        gone.raise_for_status()
 
 
 def _drop_database(servers: Servers, database: str) -> None:
