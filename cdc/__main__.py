@@ -8,8 +8,9 @@ from collections.abc import Sequence
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 # cheap: each verb imports its engine in its own body
-from cdc.cli import (
-    app,
+from cdc.cli import app
+from cdc.cli.everyday import control, erase, errors, logs, plan, rebuild, repair, tables, teardown, trace
+from cdc.cli.verbs import (
     catalog,
     configuration,
     dead_letters,
@@ -24,8 +25,7 @@ from cdc.cli import (
     views,
     wait,
 )
-from cdc.cli import services as parts
-from cdc.cli.everyday import control, erase, errors, logs, plan, rebuild, repair, tables, teardown, trace
+from cdc.cli.verbs import services as parts
 from cdc.demo import verbs as demo_verbs
 from cdc.lab import verbs as lab_verbs
 from cdc.torture import verbs as torture_verbs

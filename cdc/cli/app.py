@@ -22,7 +22,7 @@ from cdc.cli.log_lines import end_log
 from cdc.cli.privacy import keep_private
 from cdc.core import fail_points
 from cdc.core.errors import CdcError
-from cdc.core.lines import ErrorLine
+from cdc.core.text.lines import ErrorLine
 
 Register = Callable[[typer.Typer], None]
 """Adds the verbs of a module."""
@@ -129,7 +129,7 @@ def _global_options(
     `cdc demo` shows all of it. With a Postgres of your own: `cdc init`, `cdc bootstrap`, `cdc follow`.
     """
     if version:
-        from cdc.cli.configuration import read_version
+        from cdc.cli.verbs.configuration import read_version
 
         output.data(f"cdc {read_version('cdc-toolkit')}")
         raise typer.Exit

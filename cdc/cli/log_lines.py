@@ -14,7 +14,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Final, TextIO
 
-from cdc.core.lines import ErrorLine, WarningLine
+from cdc.core.text.lines import ErrorLine, WarningLine
 
 # made here, not by `getLogger`: while PySpark makes a logger of its own, others get its class, which writes JSON
 LOG: Final = logging.Logger("cdc.follow")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cdc.cli.log_lines import log_line
 from cdc.core.errors import RefusedError
-from cdc.core.lines import WarningLine
+from cdc.core.text.lines import WarningLine
 
 if TYPE_CHECKING:
     from rich.console import Console

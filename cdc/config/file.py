@@ -22,9 +22,9 @@ from cdc.config.references import Resolver
 from cdc.config.settings import PipelineSettings
 from cdc.config.spark_settings import SHOWN_TO_ALL, is_on_command_line
 from cdc.config.validation import findings, plain_schema
-from cdc.core.error_text import pick_first_line
 from cdc.core.errors import ConfigurationError
 from cdc.core.settings import Finding, SettingPath
+from cdc.core.text.error_text import pick_first_line
 from cdc.secrets import RenewableSecret
 
 REFERENCE_SCHEMA = {"type": "string", "pattern": r"\$\{(env|file|exec):"}

@@ -12,8 +12,8 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import Final
 
-from cdc.core.error_text import pick_root_cause
 from cdc.core.errors import CdcError, RefusedError, UnreachableError
+from cdc.core.text.error_text import pick_root_cause
 
 # made here, not by `getLogger`: while PySpark makes a logger of its own, others get its class, which writes JSON
 LOG: Final = logging.Logger("cdc.trouble")

@@ -6,7 +6,7 @@ import typer
 
 from cdc.cli import output
 from cdc.cli.options import Json
-from cdc.cli.services import local_home
+from cdc.cli.verbs.services import local_home
 
 Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed plans the same writes.")]
 
@@ -34,7 +34,7 @@ def demo(
     # Typer calls this for `cdc demo race`, too, before its own function
     if context.invoked_subcommand is not None:
         return
-    from cdc.cli.verify import show_report
+    from cdc.cli.verbs.verify import show_report
     from cdc.core.errors import DivergenceError
     from cdc.demo.flights.pointers import list_pointers
     from cdc.demo.flights.run import run_demo

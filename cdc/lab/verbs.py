@@ -8,7 +8,7 @@ import typer
 
 from cdc.cli import output
 from cdc.cli.options import Json
-from cdc.cli.services import local_home
+from cdc.cli.verbs.services import local_home
 
 if TYPE_CHECKING:
     from cdc.lab.lesson import Findings

@@ -5,8 +5,8 @@ The server's texts are in the language that it is set to (`lc_messages`), so non
 
 from typing import Final, NamedTuple
 
-from cdc.core.error_text import pick_first_line
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
+from cdc.core.text.error_text import pick_first_line
 
 
 class _Meaning(NamedTuple):

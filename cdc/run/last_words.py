@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from cdc.core.error_text import pick_root_cause
 from cdc.core.errors import CdcError
+from cdc.core.text.error_text import pick_root_cause
 from cdc.run.pipeline import Pipeline
 from cdc.run.trouble_log import NAME as TROUBLE
 

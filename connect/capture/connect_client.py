@@ -8,8 +8,8 @@ import msgspec
 import stamina
 
 from cdc.connect.capture.rest_access import RestAccess
-from cdc.core.error_text import pick_first_line
 from cdc.core.errors import CdcError, ConfigurationError, PreconditionError, UnreachableError
+from cdc.core.text.error_text import pick_first_line
 from cdc.https import REMEDY, distrust
 
 ANSWER_SECONDS: Final = 30.0

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Final
 
 from cdc.connect.capture.connect_client import ConnectClient
-from cdc.core.error_text import pick_root_cause
+from cdc.core.text.error_text import pick_root_cause
 
 
 class RunState(StrEnum):

@@ -27,9 +27,9 @@ from cdc.connect.source.event_triggers import (
 )
 from cdc.connect.source.registration import HISTORY
 from cdc.connect.source.relation import RelationKind, parse_shape, read_shapes
-from cdc.core.error_text import pick_first_line
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Column, Kind, Table, TableName
+from cdc.core.text.error_text import pick_first_line
 from cdc.postgres.values import read_value
 
 NOTE_SECONDS: Final = 60.0

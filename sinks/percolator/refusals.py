@@ -9,8 +9,8 @@ from opensearchpy import OpenSearch
 
 from cdc.columns.rows.documents import describe_key
 from cdc.core.errors import PreconditionError
-from cdc.core.plural import format_count
 from cdc.core.table import Table, TableName
+from cdc.core.text.plural import format_count
 from cdc.sinks.owner import Owner
 from cdc.sinks.percolator.percolators import Refused
 from cdc.sinks.percolator.queries import Key

@@ -12,8 +12,8 @@ from opensearchpy import OpenSearch
 from cdc.columns.feed import FeedRows
 from cdc.columns.rows.documents import key_documents, portions
 from cdc.core.errors import PreconditionError, TableStoppedError
-from cdc.core.plural import format_count
 from cdc.core.table import Table, TableName
+from cdc.core.text.plural import format_count
 from cdc.sinks.opensearch import layout
 from cdc.sinks.opensearch.write import RefusedDocument
 from cdc.sinks.owner import Owner

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import psycopg
 from pyspark.sql import SparkSession
 
-from cdc.cli.status import describe_verdict
+from cdc.cli.verbs.status import describe_verdict
 from cdc.run.status.document import Document
 from cdc.run.status.things import Level, State
 from cdc.run.status.watch import StatusWatch

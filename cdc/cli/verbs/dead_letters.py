@@ -7,7 +7,7 @@ import typer
 from cdc.cli import output
 from cdc.cli.invocation import Invocation
 from cdc.cli.options import Json, OnlyTables, Yes
-from cdc.core.plural import format_count
+from cdc.core.text.plural import format_count
 
 if TYPE_CHECKING:
     from cdc.run.dead_letters import ReplayResult

@@ -66,7 +66,7 @@ def doctor(  # noqa: PLR0913, PLR0917 - each is an option of the verb
 
 
 def _print(found: "Diagnosis", *, notes: bool) -> None:
-    from cdc.core.plural import format_count
+    from cdc.core.text.plural import format_count
     from cdc.run.doctor.check import Severity
 
     shown = [*found.of(Severity.ERROR), *found.of(Severity.WARNING), *(found.of(Severity.NOTE) if notes else ())]

@@ -125,7 +125,7 @@ def _describe_part(part: "Part") -> str:
 
 
 def _describe_slot(document: "Document") -> str:
-    from cdc.core.plural import format_bytes
+    from cdc.core.text.plural import format_bytes
     from cdc.run.health.result import format_duration
 
     slot = document.slot

@@ -10,7 +10,7 @@ import typer
 
 from cdc.cli import output
 from cdc.cli.invocation import Invocation
-from cdc.cli.status import describe_parts, describe_problem, describe_table, describe_verdict, to_follower_row
+from cdc.cli.verbs.status import describe_parts, describe_problem, describe_table, describe_verdict, to_follower_row
 
 if TYPE_CHECKING:
     from rich.console import Group

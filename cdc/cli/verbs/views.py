@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
 def list_views(context: typer.Context, json: Json = False) -> None:
     """List the views: rows, position, and how changes reach them."""
     invocation = Invocation.read(context)
-    from cdc.run.kept_views import describe_views
+    from cdc.run.views.kept_views import describe_views
 
     with invocation.open_pipeline() as pipeline:
         views = describe_views(pipeline)
@@ -39,7 +39,7 @@ def list_views(context: typer.Context, json: Json = False) -> None:
 def explain(context: typer.Context, name: View, json: Json = False) -> None:
     """Show how a change of each table reaches a view: by its key, by an index of which columns, or as a whole."""
     invocation = Invocation.read(context)
-    from cdc.run.kept_views import explain_view, find_whole_reason
+    from cdc.run.views.kept_views import explain_view, find_whole_reason
 
     with invocation.open_pipeline() as pipeline:
         explanation, whole = explain_view(pipeline, name), find_whole_reason(pipeline, name)

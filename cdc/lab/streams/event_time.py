@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from kafka import TopicPartition
 
-from cdc.core.plural import format_count
+from cdc.core.text.plural import format_count
 from cdc.lab.figures.curves import Curves
 from cdc.lab.lesson import Findings
 from cdc.lab.messages import take

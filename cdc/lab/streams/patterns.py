@@ -14,7 +14,7 @@ from typing import Final
 import duckdb
 import pyarrow as pa
 
-from cdc.core.plural import format_count
+from cdc.core.text.plural import format_count
 from cdc.lab.figures.canvas import Tone
 from cdc.lab.figures.timeline import Event, Span, Timeline
 from cdc.lab.lesson import Findings

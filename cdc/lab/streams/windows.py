@@ -8,7 +8,7 @@ from itertools import groupby
 from random import Random
 from typing import Final, NamedTuple
 
-from cdc.core.plural import format_count
+from cdc.core.text.plural import format_count
 from cdc.lab.figures.canvas import Tone
 from cdc.lab.figures.windows import Window, WindowFigure
 from cdc.lab.lesson import Findings

@@ -6,8 +6,8 @@ from math import inf
 from pathlib import Path
 from typing import Final
 
-from cdc.core.error_text import pick_last_error
 from cdc.core.errors import PreconditionError, UnreachableError
+from cdc.core.text.error_text import pick_last_error
 
 _FULL: Final = re.compile(r"No space left on device", re.IGNORECASE)
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from cdc.core.error_text import pick_first_line
 from cdc.core.errors import PreconditionError, UnreachableError
+from cdc.core.text.error_text import pick_first_line
 from cdc.log.clients.connection import REQUEST_SECONDS
 from cdc.log.logins import librdkafka_options
 from cdc.log.settings import LogSettings

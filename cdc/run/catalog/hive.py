@@ -14,8 +14,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from cdc.config.catalog_settings import CatalogSettings
-from cdc.core.error_text import pick_root_cause
 from cdc.core.errors import PreconditionError, UnreachableError
+from cdc.core.text.error_text import pick_root_cause
 from cdc.run.catalog.entry import PIPELINE, SHAPE, Catalog, CatalogEntry, Place
 
 _FORMATS: Final = (

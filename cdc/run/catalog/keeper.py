@@ -14,8 +14,8 @@ from typing import Final
 
 from cdc.core.containment import contain_errors
 from cdc.core.errors import CdcError, PreconditionError, TableLostError, UnreachableError
-from cdc.core.lines import WarningLine
 from cdc.core.table import Table, TableName
+from cdc.core.text.lines import WarningLine
 from cdc.run.background import run_in_background
 from cdc.run.catalog.comments import TableComments, read_comments, write_comments
 from cdc.run.catalog.entry import Catalog, CatalogEntry, Place, choose_place, make_entry

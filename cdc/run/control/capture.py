@@ -10,7 +10,7 @@ from cdc.connect.slot_budget import BudgetPolicy
 from cdc.connect.source.obstacles import check_not_lost
 from cdc.connect.source.slots.slot_health import look_at_source, read_wal_rate
 from cdc.core.errors import CdcError, HistoryLostError, PreconditionError, UnreachableError
-from cdc.core.plural import format_bytes
+from cdc.core.text.plural import format_bytes
 from cdc.run.control.question import ControlVerb, Question
 from cdc.run.health.result import format_duration
 from cdc.run.health.slot_budget import SERVER_LIMIT, SlotRoom, find_room

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from cdc.core.errors import CdcError, PausedError, PreconditionError
-from cdc.core.plural import format_bytes
+from cdc.core.text.plural import format_bytes
 from cdc.core.waiting import wait_until
 from cdc.run.control.question import ControlVerb, Question
 from cdc.run.pipeline import Pipeline

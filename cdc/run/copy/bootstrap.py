@@ -46,14 +46,14 @@ from cdc.run.copy.snapshot_copy import (
     copy_with_restarts,
     start_capture,
 )
-from cdc.run.kept_histories import describe_history_problems
-from cdc.run.kept_views import describe_stopped_views, find_unfilled_views, find_views_over, open_keeper
 from cdc.run.lease import COPIES
 from cdc.run.pipeline import Pipeline
 from cdc.run.tables import problems
 from cdc.run.tables.schema_check import list_parted
 from cdc.run.trouble_log import trouble_log
-from cdc.run.view_definitions import define_present_views
+from cdc.run.views.kept_histories import describe_history_problems
+from cdc.run.views.kept_views import describe_stopped_views, find_unfilled_views, find_views_over, open_keeper
+from cdc.run.views.view_definitions import define_present_views
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 
 

@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager, nullcontext
 from cdc.columns.feed import FedFollower, FeedBatch
 from cdc.core.errors import TableStoppedError
 from cdc.core.fail_points import reach
-from cdc.core.lines import WarningLine
 from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
+from cdc.core.text.lines import WarningLine
 from cdc.core.waiting import Deadline
 from cdc.sinks.lake.feed.feed import LakeFeed
 from cdc.sinks.lake.metadata.cuts import Cut

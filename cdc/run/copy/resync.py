@@ -18,9 +18,9 @@ from cdc.connect.source import heartbeat, publication, schema_history
 from cdc.connect.source.access import connection as source
 from cdc.core.errors import CdcError
 from cdc.core.fail_points import reach
-from cdc.core.plural import format_count
 from cdc.core.table import Table, TableName
 from cdc.core.table_state import ACTIVE
+from cdc.core.text.plural import format_count
 from cdc.log.clients.topics import Admin
 from cdc.progress import Progress
 from cdc.run.copy.resync_queue import ResyncResult

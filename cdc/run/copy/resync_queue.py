@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from cdc.core.errors import CdcError
-from cdc.core.lines import WarningLine
 from cdc.core.position import Lsn
 from cdc.core.table import TableName
+from cdc.core.text.lines import WarningLine
 from cdc.run.background import run_in_background
 from cdc.run.spark.errors import to_cdc_error
 

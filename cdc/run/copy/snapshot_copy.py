@@ -18,9 +18,9 @@ from cdc.connect.source.registration import Registration
 from cdc.connect.source.slots import slot
 from cdc.core.errors import PreconditionError, TableRewrittenError, UnreachableError
 from cdc.core.fail_points import reach
-from cdc.core.plural import format_count
 from cdc.core.position import Bookmark, format_lsn
 from cdc.core.table import Table, TableName
+from cdc.core.text.plural import format_count
 from cdc.log.clients.reader import read_written_ends
 from cdc.log.names import change_topic, transaction_topic
 from cdc.progress import SPARKS_ROWS, Progress

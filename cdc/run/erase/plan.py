@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cdc.core.plural import format_bytes, format_count
 from cdc.core.table import TableName
+from cdc.core.text.plural import format_bytes, format_count
 from cdc.run.erase.lake_steps import list_held
 from cdc.run.erase.log_steps import LogErasure
 from cdc.run.erase.report import OUT_OF_REACH

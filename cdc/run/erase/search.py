@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
 from cdc.core.errors import CdcError
-from cdc.core.plural import format_count
+from cdc.core.text.plural import format_count
 from cdc.run.erase.index_steps import find_documents
 from cdc.run.erase.log_steps import LogErasure
 from cdc.run.erase.scanning import has_values

@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 from cdc.columns.rows.documents import documents, key_documents
 from cdc.core.errors import ConfigurationError, PreconditionError
 from cdc.core.table import Table, TableName
-from cdc.run.kept_views import find_views_over
 from cdc.run.pipeline import Pipeline
 from cdc.run.signatures import SigningKey
 from cdc.run.trace.source_row import SourceSighting, read_source_row
 from cdc.run.trace.trace import find_table
+from cdc.run.views.kept_views import find_views_over
 from cdc.sinks.lake.history.epochs import Epoch, list_epochs
 from cdc.sinks.lake.history.shape import tracked_columns
 

@@ -10,9 +10,9 @@ from psycopg import Connection
 from cdc.connect.capture import connector
 from cdc.connect.source import publication
 from cdc.core.errors import CdcError, UnreachableError
-from cdc.core.lines import WarningLine
 from cdc.core.position import Lsn
 from cdc.core.table import TableName
+from cdc.core.text.lines import WarningLine
 from cdc.run.copy.resync_queue import ResyncQueue
 from cdc.run.follow.standby_beats import StandbyBeats
 from cdc.run.follow.stop_requests import StopRequests

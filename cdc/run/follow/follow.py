@@ -19,8 +19,8 @@ from cdc.core.errors import (
     RefusedError,
     UnreachableError,
 )
-from cdc.core.lines import WarningLine
 from cdc.core.position import Lsn
+from cdc.core.text.lines import WarningLine
 from cdc.run.background import run_in_background
 from cdc.run.catalog.keeper import keep_catalog
 from cdc.run.copy.resync_queue import ResyncQueue, run_resyncs
@@ -32,8 +32,6 @@ from cdc.run.guard.begin_anew import finish_plan
 from cdc.run.guard.slot_beats import keep_slot_moving
 from cdc.run.guard.slot_guard import SlotGuard
 from cdc.run.health.slot_drop import SlotDropPlan
-from cdc.run.kept_histories import describe_stopped_histories
-from cdc.run.kept_views import describe_stopped_views, find_unfilled_views
 from cdc.run.lease import Lease
 from cdc.run.pipeline import Pipeline
 from cdc.run.rebuilds import drop_regularly
@@ -48,6 +46,8 @@ from cdc.run.tables.schema_check import check_secret, find_changed_choices, find
 from cdc.run.tables.selection import find_new_tables
 from cdc.run.trouble_log import trouble_log
 from cdc.run.verify.rolling.keep_verifying import verify_beside
+from cdc.run.views.kept_histories import describe_stopped_histories
+from cdc.run.views.kept_views import describe_stopped_views, find_unfilled_views
 
 LOOK_SECONDS = 10.0
 """Pause between two checks of the capture, the leases and Spark's Java."""

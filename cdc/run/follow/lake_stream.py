@@ -13,10 +13,10 @@ from cdc.columns.netting.ends import Ends, concat_ends
 from cdc.columns.netting.runs import cut_run, drop_applied
 from cdc.core.errors import HistoryLostError, PreconditionError, TopicLostError
 from cdc.core.fail_points import reach
-from cdc.core.lines import WarningLine
 from cdc.core.position import BEFORE_LOG, Offsets, Position, without_topic
 from cdc.core.table import Table, TableName
 from cdc.core.table_state import ACTIVE, Followed, Joining
+from cdc.core.text.lines import WarningLine
 from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic
 from cdc.log.run_reader import ReadRun, RunTooLargeError

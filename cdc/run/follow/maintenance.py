@@ -8,8 +8,8 @@ from functools import partial
 
 from cdc.core.counters import COUNTERS, UPKEEP_SECONDS
 from cdc.core.errors import CdcError
-from cdc.core.lines import WarningLine
 from cdc.core.position import Position
+from cdc.core.text.lines import WarningLine
 from cdc.run.background import run_in_background
 from cdc.run.spark.errors import to_cdc_error
 from cdc.sinks.lake.maintenance import LakeMaintenance

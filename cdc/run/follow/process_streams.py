@@ -11,10 +11,10 @@ from cdc.connect.capture.debezium_properties import placeholder
 from cdc.connect.source.heartbeat import heartbeat_table
 from cdc.core.errors import CdcError, RefusedError
 from cdc.core.fail_points import reach
-from cdc.core.lines import ErrorLine, WarningLine
-from cdc.core.plural import format_count
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import TableName
+from cdc.core.text.lines import ErrorLine, WarningLine
+from cdc.core.text.plural import format_count
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.end_reader import EndReader
 from cdc.log.names import change_topic
@@ -36,7 +36,6 @@ from cdc.run.follow.streams import BatchProgress, ProblemReporter, SparkStream, 
 from cdc.run.follow.view_stream import ViewStream, maintain_views
 from cdc.run.health.confirmed import ConfirmedLsns
 from cdc.run.health.heartbeat_chain import HeartbeatChain, find_verifiable_lsn
-from cdc.run.kept_views import open_keeper
 from cdc.run.lease import HANDED_OVER, Lease, name_rebuild
 from cdc.run.pipeline import Pipeline
 from cdc.run.repair_requests import TableRequests
@@ -45,6 +44,7 @@ from cdc.run.shutdown import POLL_SECONDS, StreamEnd
 from cdc.run.spark.errors import SparkEndedError
 from cdc.run.status.stream_report import open_reports
 from cdc.run.tables.resume_check import require_position
+from cdc.run.views.kept_views import open_keeper
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.follower import DeltaFollower
 from cdc.views.upkeep.keeper import ViewKeeper

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from cdc.core.lines import WarningLine
+from cdc.core.text.lines import WarningLine
 from cdc.run.copy.resync_queue import ResyncQueue
 from cdc.sinks.lake.metadata.stopped_tables import StoppedTable
 

@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdc.core.errors import CdcError, ConfigurationError, HistoryLostError, RefusedError, UnreachableError
-from cdc.core.lines import WarningLine
 from cdc.core.position import Position
+from cdc.core.text.lines import WarningLine
 from cdc.run.spark.errors import SparkEndedError, to_cdc_error
 
 RETRIES_SECONDS = 600.0

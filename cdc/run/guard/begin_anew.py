@@ -8,8 +8,8 @@ from typing import Final
 
 from cdc.config.settings import CAPTURE
 from cdc.core.errors import CdcError, ConfigurationError, HistoryLostError
-from cdc.core.lines import WarningLine
 from cdc.core.position import format_lsn
+from cdc.core.text.lines import WarningLine
 from cdc.progress import LineProgress
 from cdc.run.copy.recapture import recapture
 from cdc.run.health.slot_drop import SlotDropPlan

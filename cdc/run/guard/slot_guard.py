@@ -13,9 +13,9 @@ from cdc.connect.source import registration
 from cdc.connect.source.slots import slot
 from cdc.connect.source.slots.slot_health import SourceLook, look_at_source
 from cdc.core.errors import CdcError, HistoryLostError, PreconditionError, UnreachableError
-from cdc.core.lines import WarningLine
-from cdc.core.plural import format_bytes
 from cdc.core.position import format_lsn
+from cdc.core.text.lines import WarningLine
+from cdc.core.text.plural import format_bytes
 from cdc.core.waiting import Deadline
 from cdc.run.health.observation import CaptureObserver
 from cdc.run.health.slot_budget import OWN_LIMIT, BudgetWatch

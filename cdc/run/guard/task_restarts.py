@@ -18,8 +18,8 @@ from cdc.connect.source.access.connection import try_replication
 from cdc.connect.source.obstacles import find_obstacle
 from cdc.core.counters import CONNECTOR_STARTS, COUNTERS
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
-from cdc.core.lines import WarningLine
-from cdc.core.plural import format_count
+from cdc.core.text.lines import WarningLine
+from cdc.core.text.plural import format_count
 from cdc.log.clients.knock import check_reachable
 from cdc.run.health.trouble import MEND
 from cdc.run.pipeline import Pipeline

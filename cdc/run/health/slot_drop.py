@@ -11,7 +11,7 @@ from typing import Self
 import msgspec
 
 from cdc.core.errors import HistoryLostError
-from cdc.core.plural import format_bytes
+from cdc.core.text.plural import format_bytes
 from cdc.run.health.result import format_time
 from cdc.run.pipeline import Pipeline
 

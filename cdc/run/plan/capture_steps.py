@@ -9,8 +9,8 @@ from cdc.connect.capture.connector_state import look_up
 from cdc.connect.capture.name_patterns import table_pattern
 from cdc.connect.source import publication, published_parts, registration, schema_history
 from cdc.connect.source.slots import slot
-from cdc.core.plural import format_count
 from cdc.core.table import TableName
+from cdc.core.text.plural import format_count
 from cdc.log.clients.topics import Admin
 from cdc.run.copy.bootstrap import find_unlisted
 from cdc.run.copy.bootstrap_checks import BootstrapChecks

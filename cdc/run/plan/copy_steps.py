@@ -10,9 +10,9 @@ from cdc.core.table import TableName
 from cdc.run.copy.bootstrap import find_uncopied, find_unlisted
 from cdc.run.copy.bootstrap_checks import BootstrapChecks
 from cdc.run.copy.fill import find_missing_at, find_missing_tables
-from cdc.run.kept_views import find_unfilled_views
 from cdc.run.pipeline import Pipeline
 from cdc.run.plan.step import PlannedStep, Sign
+from cdc.run.views.kept_views import find_unfilled_views
 
 BY_FOLLOW = "readers get it by `cdc follow`"
 

@@ -18,9 +18,9 @@ from typing import Final
 from cdc.columns.feed import FedFollower, FeedBatch
 from cdc.columns.table_copy import FrameCopy
 from cdc.core.errors import HistoryLostError, PreconditionError, RefusedError
-from cdc.core.plural import format_bytes, format_count
 from cdc.core.position import Position, format_lsn
 from cdc.core.table import TableName
+from cdc.core.text.plural import format_bytes, format_count
 from cdc.run.copy.fill import TableFiller
 from cdc.run.rebuild.feeds import BoundedFeed, bring, find_differences
 from cdc.run.rebuild.handover import take_over

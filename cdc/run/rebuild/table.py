@@ -18,9 +18,9 @@ from cdc.connect.source import heartbeat
 from cdc.connect.source.catalog import TablesRefusedError
 from cdc.connect.source.row_estimates import estimate_rows
 from cdc.core.errors import DivergenceError, PreconditionError
-from cdc.core.plural import format_bytes, format_count
 from cdc.core.position import BEFORE_LOG, Bookmark, Lsn, Position, format_lsn
 from cdc.core.table import Table, TableName
+from cdc.core.text.plural import format_bytes, format_count
 from cdc.core.waiting import wait_until
 from cdc.log.names import change_topic, transaction_topic
 from cdc.run.copy.recapture import PendingCopies

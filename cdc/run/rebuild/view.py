@@ -18,16 +18,16 @@ from typing import TypeVar
 
 from cdc.config.settings import VIEWS
 from cdc.core.errors import ConfigurationError, PreconditionError
-from cdc.core.plural import format_bytes
 from cdc.core.position import format_lsn
 from cdc.core.table import TableName
-from cdc.run.kept_views import find_view
+from cdc.core.text.plural import format_bytes
 from cdc.run.rebuild.handover import take_over
 from cdc.run.rebuild.work import DIFFERS, RebuildPlan, RebuildResult, Work, describe_differences, open_version
 from cdc.run.rebuilds import Replaced, choose_end, clear_cut_off_view, clear_view, name_beside
 from cdc.run.spark.errors import check_spark
 from cdc.run.verify.view_comparison import ViewComparison
-from cdc.run.view_definitions import define_views
+from cdc.run.views.kept_views import find_view
+from cdc.run.views.view_definitions import define_views
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.apply.tables import LakeTable
 from cdc.sinks.lake.delta.scan import LakeCopy

@@ -39,7 +39,7 @@ from cdc.run.trouble_log import trouble_log
 from cdc.run.verify.catch_up import ReadPosition
 from cdc.run.verify.pinned_source import FollowerReader
 from cdc.run.verify.verify import open_readers
-from cdc.run.view_definitions import define_present_views
+from cdc.run.views.view_definitions import define_present_views
 from cdc.sinks.lake.metadata.cuts import Cut
 from cdc.views.definition import ViewDefinition
 from cdc.views.order import sort_readable

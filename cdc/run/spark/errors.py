@@ -13,8 +13,8 @@ from pyspark.core.context import SparkContext
 from pyspark.errors import PySparkException
 
 from cdc.core import errors
-from cdc.core.error_text import pick_root_cause
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
+from cdc.core.text.error_text import pick_root_cause
 from cdc.postgres import errors as postgres_errors
 from cdc.run.spark.java_logs import find_log
 

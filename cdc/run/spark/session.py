@@ -17,8 +17,8 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
-from cdc.core.error_text import pick_first_line
 from cdc.core.errors import ConfigurationError, PreconditionError
+from cdc.core.text.error_text import pick_first_line
 from cdc.local.fetch.cache import cache_folder, open_folder
 from cdc.local.running.class_archive import FOLDER, ClassArchive
 from cdc.local.servers.java import BRIEF, LATE_COMPILER, Java, find_java

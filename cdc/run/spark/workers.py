@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from cdc.core.error_text import pick_root_cause
 from cdc.core.errors import PreconditionError
+from cdc.core.text.error_text import pick_root_cause
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,9 +9,9 @@ from cdc.columns.feed import FedFollower
 from cdc.connect.source import catalog
 from cdc.connect.source.catalog import ExaminedTables
 from cdc.core.errors import CdcError, PreconditionError
-from cdc.core.plural import format_count
 from cdc.core.selection import BUT
 from cdc.core.table import TableName
+from cdc.core.text.plural import format_count
 from cdc.run.pipeline import Pipeline
 from cdc.run.tables.preflight import examine_tables, merge_refusals
 from cdc.run.tables.selection import find_uncopied, list_followed

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from shutil import rmtree
 
-from cdc.core.plural import format_bytes, format_count
+from cdc.core.text.plural import format_bytes, format_count
 from cdc.run.catalog.keeper import open_catalog
 from cdc.run.pipeline import Pipeline
 from cdc.run.rebuilds import Rebuilds

@@ -12,8 +12,8 @@ from cdc.columns.netting.changes import Changes, Messages, Op
 from cdc.columns.rows.documents import documents
 from cdc.columns.rows.key_fingerprints import key_bits
 from cdc.connect.capture.debezium_properties import placeholder
-from cdc.core.plural import format_count
 from cdc.core.table import Table
+from cdc.core.text.plural import format_count
 from cdc.core.transaction import TransactionEnd
 from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic, latest_topic, transaction_topic

@@ -8,9 +8,9 @@ from psycopg import Connection, sql
 
 from cdc.connect.source.access.connection import current_lsn
 from cdc.core.errors import ConfigurationError
-from cdc.core.plural import format_count
 from cdc.core.position import Lsn
 from cdc.core.table import Table
+from cdc.core.text.plural import format_count
 from cdc.postgres.values import read_value
 from cdc.snapshots.copy_reader import filter_rows, read_copied_rows
 from cdc.snapshots.masked_columns import select_column

@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 from cdc.columns.rows.documents import documents
 from cdc.config.settings import VIEWS
 from cdc.core.errors import CdcError
-from cdc.core.plural import format_count
 from cdc.core.table import Table, TableName
-from cdc.run.kept_views import compile_present_view, describe_views, find_views_over
+from cdc.core.text.plural import format_count
 from cdc.run.pipeline import Pipeline
 from cdc.run.trace.sighting import PlaceSighting, Row
+from cdc.run.views.kept_views import compile_present_view, describe_views, find_views_over
 from cdc.sinks.lake.delta.scan import Share, live_rows
 from cdc.sinks.lake.layout import open_table
 from cdc.views.compiled import CompiledView

@@ -5,10 +5,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from cdc.core.errors import PreconditionError
-from cdc.core.plural import format_count
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import TableName
 from cdc.core.table_state import Joining
+from cdc.core.text.plural import format_count
 from cdc.core.waiting import Deadline
 from cdc.log.changes_behind import ChangesBehind
 from cdc.log.names import transaction_topic

@@ -22,7 +22,7 @@ from cdc.run.spark.errors import translate_errors
 from cdc.run.verify.bulkhead import compare_alone
 from cdc.run.verify.pinned_source import TABLES_AT_ONCE, FollowerReader
 from cdc.run.verify.report import Verdict
-from cdc.run.view_definitions import define_present_views
+from cdc.run.views.view_definitions import define_present_views
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.feed.digest import digest_of_files
 from cdc.sinks.lake.feed.feed import LakeFeed

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 from cdc.run.pipeline import Pipeline
-from cdc.run.view_definitions import define_views
+from cdc.run.views.view_definitions import define_views
 from cdc.sinks.lake.history.epochs import list_epochs
 from cdc.sinks.lake.history.shape import find_tracked
 from cdc.views.statement.final_windows import list_read_tables

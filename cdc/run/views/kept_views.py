@@ -11,8 +11,8 @@ from cdc.core.table import Table, TableName
 from cdc.run.pipeline import Pipeline
 from cdc.run.repair_requests import ViewRequests
 from cdc.run.spark.errors import check_spark
-from cdc.run.view_definitions import define_present_views, define_views
-from cdc.run.waiting_views import describe_waiting_views
+from cdc.run.views.view_definitions import define_present_views, define_views
+from cdc.run.views.waiting_views import describe_waiting_views
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.metadata.cuts import Cut

@@ -7,7 +7,7 @@ from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 from cdc.core.table_state import Followed, Joining, TableState
 from cdc.run.pipeline import Pipeline
-from cdc.run.view_definitions import define_present_views
+from cdc.run.views.view_definitions import define_present_views
 from cdc.sinks.lake.history.epochs import list_epochs
 from cdc.sinks.lake.history.shape import find_tracked
 from cdc.sinks.lake.metadata.cuts import Cut

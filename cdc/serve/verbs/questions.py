@@ -10,7 +10,7 @@ from typing import Final
 
 from cdc.config.settings import VIEWS
 from cdc.core.errors import ConfigurationError
-from cdc.core.plural import format_count
+from cdc.core.text.plural import format_count
 from cdc.run.lease import COPIES, name_rebuild
 from cdc.run.pipeline import Pipeline
 from cdc.serve.verbs.question import Document, VerbQuestion

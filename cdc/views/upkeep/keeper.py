@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 from cdc.core.containment import contain_errors
 from cdc.core.errors import PreconditionError
 from cdc.core.fail_points import reach
-from cdc.core.lines import WarningLine
 from cdc.core.position import Lsn, Position
 from cdc.core.table import TableName
+from cdc.core.text.lines import WarningLine
 from cdc.core.waiting import Deadline
 from cdc.sinks.lake.apply.tables import LakeTable
 from cdc.sinks.lake.feed.change_cache import ChangeCache

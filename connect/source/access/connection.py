@@ -14,9 +14,9 @@ from cdc.connect.source.access import replication, tls_refusal
 from cdc.connect.source.access.sessions import later_settings, startup_options
 from cdc.connect.source.access.sqlstate import find_sqlstate
 from cdc.connect.source.access.tls_refusal import find_distrust, is_of_tls
-from cdc.core.error_text import pick_first_line
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.core.position import Lsn, parse_lsn
+from cdc.core.text.error_text import pick_first_line
 from cdc.core.timeline import SourceTimeline, parse_timeline_history
 from cdc.postgres.errors import UNAUTHENTICATED, find_remedy, to_cdc_error
 from cdc.postgres.session import KEEPALIVE_IDLE_SECONDS, KEEPALIVE_INTERVAL_SECONDS

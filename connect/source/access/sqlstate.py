@@ -14,7 +14,7 @@ import psycopg
 from psycopg.pq import PGconn, PollingStatus
 from psycopg.pq import abc as pq
 
-from cdc.core.error_text import pick_first_line
+from cdc.core.text.error_text import pick_first_line
 from cdc.core.waiting import Deadline
 from cdc.postgres.errors import UNAUTHENTICATED
 from cdc.postgres.session import is_bound, open_session

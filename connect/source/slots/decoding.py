@@ -7,9 +7,9 @@ import psycopg
 from psycopg import Connection, sql
 
 from cdc.connect.source.slots.slot import SlotState
-from cdc.core.error_text import pick_first_line
 from cdc.core.errors import RECAPTURE, HistoryLostError, PreconditionError, UnreachableError
 from cdc.core.position import Lsn
+from cdc.core.text.error_text import pick_first_line
 from cdc.core.waiting import Deadline
 from cdc.postgres.errors import OBJECT_IN_USE, UNDEFINED_OBJECT, to_cdc_error
 

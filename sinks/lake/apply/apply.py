@@ -11,9 +11,9 @@ from cdc.columns.netting.changes import RefusedMessage
 from cdc.columns.netting.ends import Ends
 from cdc.core.errors import DivergenceError, PreconditionError, TableLostError
 from cdc.core.fail_points import reach
-from cdc.core.plural import format_count
 from cdc.core.position import BEFORE_LOG
 from cdc.core.table import Table, TableName
+from cdc.core.text.plural import format_count
 from cdc.sinks.lake.apply.table_dead_letters import TableDeadLetters
 from cdc.sinks.lake.apply.tables import LakeTable, LakeTables
 from cdc.sinks.lake.delta.snapshot import TxnUpdate

@@ -14,9 +14,9 @@ from cdc.columns.rows.key_fingerprints import KeyBits
 from cdc.columns.rows.row_fingerprints import identifying_columns, row_bits
 from cdc.columns.types.arrow_types import arrow_schema, conform
 from cdc.core.errors import CdcError, DivergenceError, PreconditionError, RefusedError, TableLostError
-from cdc.core.plural import format_count
 from cdc.core.position import Lsn
 from cdc.core.table import Table
+from cdc.core.text.plural import format_count
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.delta import statistics
 from cdc.sinks.lake.delta.actions import Action, Remove

@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 
 from cdc.core.errors import IncompleteError
 from cdc.core.table import TableName
-from cdc.run.kept_views import describe_views, explain_view, find_view
 from cdc.run.trace.trace import trace_row
+from cdc.run.views.kept_views import describe_views, explain_view, find_view
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, problems, verify
 from tests.support.pages import read_example
 from tests.support.parts.pipelines import MakePipeline, Pipeline

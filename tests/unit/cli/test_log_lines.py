@@ -12,7 +12,7 @@ import pytest
 from cdc.cli import output
 from cdc.cli.log_lines import LogFormat, begin_log, end_log
 from cdc.config.init import TemplateValues, template
-from cdc.core.lines import ErrorLine, WarningLine
+from cdc.core.text.lines import ErrorLine, WarningLine
 
 
 def test_lines_have_time_and_level(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,7 +41,8 @@ def test_as_json_nothing_else_comes(tmp_path: Path) -> None:
     config.write_text(template(TemplateValues(password="${env:PW}")))
     words = ["--config", str(config), "follow", "--log-format", "json"]
     code = (
-        "import os, sys; from cdc.cli import pipeline; from cdc.__main__ import main; begin = pipeline.begin_log\n"
+        "import os, sys; from cdc.cli.verbs import pipeline; from cdc.__main__ import main\n"
+        "begin = pipeline.begin_log\n"
         "pipeline.begin_log = lambda *of: (begin(*of), os.write(2, b'NOTE: of Java\\n'))\n"
         f"sys.exit(main({words!r}))"
     )

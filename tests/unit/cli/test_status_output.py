@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from cdc.cli.status import _print, describe_verdict
+from cdc.cli.verbs.status import _print, describe_verdict
 from cdc.run.status.document import About, Document, StatusVerdict, decode, encode, to_builtins
 from cdc.run.status.judging.verdict import check_code
 from cdc.run.status.things import (

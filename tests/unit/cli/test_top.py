@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 from rich.console import Console
 
-from cdc.cli.top import draw, identify_verdict
+from cdc.cli.verbs.top import draw, identify_verdict
 from cdc.config.init import TemplateValues, template
 from cdc.run.status.document import Document, StatusProblem, StatusVerdict, Subject
 from cdc.run.status.things import Level, State, TableStatus

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cdc.core.error_text import pick_first_line, pick_root_cause
+from cdc.core.text.error_text import pick_first_line, pick_root_cause
 
 WORKER = """Error from python worker:
   /usr/bin/python3: No module named pyspark

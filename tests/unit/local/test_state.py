@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from cdc.core.error_text import pick_last_error
 from cdc.core.errors import ConfigurationError, PreconditionError
+from cdc.core.text.error_text import pick_last_error
 from cdc.local.running import failures, processes
 from cdc.local.state import neighbours, passwords, ports
 from cdc.local.state_dir import Home

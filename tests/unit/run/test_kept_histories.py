@@ -8,10 +8,10 @@ import pytest
 from cdc.config.errors import SettingsRefusedError
 from cdc.config.settings import PipelineSettings
 from cdc.core.table import TableName
-from cdc.run.kept_histories import describe_history_problems, describe_stopped_histories
 from cdc.run.pipeline import Pipeline
 from cdc.run.tables.history_places import check_places
 from cdc.run.tables.preflight import find_taken_names
+from cdc.run.views.kept_histories import describe_history_problems, describe_stopped_histories
 from tests.support.lake.places import in_folder
 from tests.support.lake.tracked import NAME, TrackedLake
 from tests.unit.config.test_settings import made

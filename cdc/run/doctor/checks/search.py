@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 from urllib.parse import urlsplit
 
-from cdc.core.plural import format_count
+from cdc.core.text.plural import format_count
 from cdc.run.doctor.check import Fault, Severity, check
 from cdc.run.doctor.checks.source import is_local
 from cdc.run.doctor.facts.search import IndexState, SearchFacts

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from cdc.connect.slot_budget import BudgetPolicy
-from cdc.core.plural import format_bytes
+from cdc.core.text.plural import format_bytes
 from cdc.run.doctor.check import Fault, Severity, check
 from cdc.run.doctor.checks.postgres import find_slot
 from cdc.run.doctor.facts.source import Row

@@ -9,7 +9,7 @@ from psycopg import Connection, sql
 
 from cdc.connect.settings import SourceSettings
 from cdc.connect.source import schema_history
-from cdc.core.error_text import pick_first_line
+from cdc.core.text.error_text import pick_first_line
 
 _QUERY: Final = """
 SELECT jsonb_build_object('name', t.evtname, 'enabled', t.evtenabled, 'function', p.proname, 'definer', p.prosecdef,

@@ -12,10 +12,10 @@ from cdc.core.position import Position
 from cdc.core.table import TableName
 from cdc.core.table_state import TableState
 from cdc.run.health.result import Failing
-from cdc.run.kept_views import ViewDescription
 from cdc.run.status.asking.questions import NOTHING, LastAnswer
 from cdc.run.status.stream_report import CatalogReport, CopyReport, RestartReport, StreamReport
 from cdc.run.status.things import Letters, Level, Verification, Writes
+from cdc.run.views.kept_views import ViewDescription
 from cdc.sinks.lake.metadata.cuts import Cut
 
 LOST: Final = "capture.lost"

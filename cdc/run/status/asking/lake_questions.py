@@ -16,8 +16,6 @@ from cdc.core.errors import CdcError
 from cdc.core.table import TableName
 from cdc.core.table_state import Listed
 from cdc.log.envelope import ChangeOrigin
-from cdc.run.kept_histories import describe_history_problems
-from cdc.run.kept_views import describe_stopped_views, describe_views
 from cdc.run.pipeline import Pipeline
 from cdc.run.rebuilds import describe_rebuilds
 from cdc.run.status.asking.facts import FilesLook, FollowerLook, RowCounts, StreamLook, TablesLook, Trouble, ViewsLook
@@ -26,6 +24,8 @@ from cdc.run.status.stream_report import open_reports
 from cdc.run.status.things import Letters, Level, Writes, to_time
 from cdc.run.tables import problems
 from cdc.run.tables.selection import list_followed, list_held_by
+from cdc.run.views.kept_histories import describe_history_problems
+from cdc.run.views.kept_views import describe_stopped_views, describe_views
 from cdc.sinks.lake.metadata.cuts import Cut
 from cdc.sinks.lake.metadata.dead_letters import DeadLetter
 from cdc.sinks.latest.settings import LatestSettings

@@ -5,7 +5,7 @@ from typing import Final
 
 from cdc.connect.slot_budget import BudgetPolicy
 from cdc.core.errors import CdcError, PreconditionError
-from cdc.core.plural import format_bytes, format_count
+from cdc.core.text.plural import format_bytes, format_count
 from cdc.run.health.slot_budget import OWN_LIMIT
 from cdc.run.health.slot_holder import HELD_BYTES
 from cdc.run.status.asking.facts import Facts, Trouble

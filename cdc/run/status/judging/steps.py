@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from cdc.config.settings import PipelineSettings
-from cdc.core.plural import format_count
+from cdc.core.text.plural import format_count
 from cdc.run.status.document import StatusStep
 from cdc.run.status.judging.states import Judged
 from cdc.run.status.things import State

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from cdc.core.plural import format_count
+from cdc.core.text.plural import format_count
 from cdc.run.health.result import format_duration
 from cdc.run.status.document import StatusProblem, StatusVerdict
 from cdc.run.status.things import FollowerStatus, Level, Part, State, TableStatus

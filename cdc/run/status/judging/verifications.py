@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Final
 
 from cdc.core.errors import PreconditionError
-from cdc.core.plural import format_count
+from cdc.core.text.plural import format_count
 from cdc.run.health.result import format_duration
 from cdc.run.status.asking.facts import Trouble
 from cdc.run.status.things import Level, TableVerdict, Verification

@@ -13,10 +13,10 @@ from typing import Final
 from cdc.config.settings import VIEWS
 from cdc.core.containment import contain_errors
 from cdc.core.errors import CdcError, PreconditionError, RefusedError
-from cdc.core.lines import WarningLine
-from cdc.core.plural import format_count
 from cdc.core.position import Lsn
 from cdc.core.table import TableName
+from cdc.core.text.lines import WarningLine
+from cdc.core.text.plural import format_count
 from cdc.run.background import run_in_background
 from cdc.run.pipeline import Pipeline
 from cdc.run.scratch import open_scratch

@@ -12,8 +12,8 @@ from psycopg import Connection
 
 from cdc.connect.source.access import connection as source
 from cdc.core.errors import PreconditionError, UnreachableError
-from cdc.core.plural import format_count
 from cdc.core.table import Table
+from cdc.core.text.plural import format_count
 from cdc.core.waiting import wait_until
 from cdc.postgres.values import read_value
 from cdc.run.pipeline import Pipeline

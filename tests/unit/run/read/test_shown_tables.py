@@ -11,7 +11,7 @@ from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Table, TableName
 from cdc.run.pipeline import Pipeline
 from cdc.run.read.shown_tables import ShownTables
-from cdc.run.waiting_views import describe_waiting_views
+from cdc.run.views.waiting_views import describe_waiting_views
 from cdc.sinks.lake.history.shape import history_table
 from tests.contract.followers import OTHERS, SYSTEM
 from tests.support.lake.places import in_folder

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.cli.verify import parse_period
+from cdc.cli.verbs.verify import parse_period
 from cdc.columns.rows.compare import Comparison
 from cdc.core.errors import ConfigurationError, PreconditionError
 from cdc.core.position import Lsn
