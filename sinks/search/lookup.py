@@ -10,12 +10,13 @@ from cdc.core.table import Table
 from cdc.sinks.opensearch.client import open_client
 from cdc.sinks.opensearch.cluster import Cluster
 from cdc.sinks.opensearch.layout import index_name
+from cdc.sinks.opensearch.pages import find_page
 from cdc.sinks.opensearch.settings import ClusterSettings
 from cdc.sinks.search.shape import KEY_FIELD, IndexShape
 from cdc.sinks.search.table_shapes import shape_of
 
 AT_ONCE: Final = 500
-"""Documents of one request."""
+"""Documents of one request, at most."""
 Documents = list[Mapping[str, Any] | None]
 
 
@@ -24,7 +25,8 @@ def read_documents(settings: ClusterSettings, prefix: str, table: Table, keys: p
     index, shape = index_name(prefix, table.name), shape_of(settings, table.name)
     read = _search_many if shape.can_move(table) else _get_many
     with open_client(Cluster.of(settings)) as client:
-        parts = [read(client, index, shape, table, keys.slice(at, AT_ONCE)) for at in range(0, len(keys), AT_ONCE)]
+        at_once = find_page(client, index, AT_ONCE)
+        parts = [read(client, index, shape, table, keys.slice(at, at_once)) for at in range(0, len(keys), at_once)]
     return [document for part in parts for document in part]
 
 

@@ -19,10 +19,10 @@ from cdc.columns.rows.row_prints import StoredRows
 from cdc.columns.spark_tasks import run_in_tasks
 from cdc.sinks.opensearch.client import open_client, unreachable_error
 from cdc.sinks.opensearch.cluster import Cluster
+from cdc.sinks.opensearch.pages import size_page
 
-PAGE_BYTES: Final = 2 * 1024 * 1024
-LEAST_PAGE, MOST_PAGE = 100, 10_000
-"""Documents of a page; the most is that of an index that has no other max_result_window."""
+MOST_PAGE: Final = 10_000
+"""Documents of a page; that of an index that has no other max_result_window."""
 KEEP_ALIVE: Final = "5m"
 _SCHEMA = pa.schema([(KafkaColumn.VALUE.value, pa.string())])
 
@@ -45,8 +45,8 @@ class IndexSource:
 
     @property
     def page(self) -> int:
-        """Documents of a page: a node takes as long for the request of a page as for many small documents of it."""
-        return min(max(PAGE_BYTES * max(self.count, 1) // max(self.size, 1), LEAST_PAGE), self.most_page)
+        """Documents of a page."""
+        return size_page(self.count, self.size, self.most_page)
 
 
 def find_source(client: OpenSearch, cluster: Cluster, index: str) -> IndexSource:

@@ -10,6 +10,7 @@ import psutil
 
 from cdc.core import fail_points
 from cdc.core.errors import CdcError
+from cdc.local.running.processes import wait_for_exit
 from tests.cells.cell import Cell
 from tests.cells.world import FOLLOWERS, World
 from tests.support.cdc_inprocess import Following
@@ -114,7 +115,7 @@ class Process:
         if family:
             self.process.kill()
         self.process.wait()
-        for survivor in psutil.wait_procs(family[1:], timeout=10)[1]:
+        for survivor in wait_for_exit(10, family[1:]):
             survivor.kill()
 
     def stop(self) -> None:

@@ -27,6 +27,8 @@ from tests.support.waiting import until
 
 SESSIONS = ("cdc.run.spark.pipeline_session", "cdc.demo.race.run", "cdc.demo.flights.run")
 """Modules by whose `build_spark_session` the verbs of the command line get a session."""
+LINES_TOLD = 30
+"""Of what `cdc follow` has said, with a failure."""
 
 
 def lend_session(spark: SparkSession, patched: pytest.MonkeyPatch) -> None:
@@ -163,6 +165,11 @@ def started(pipeline: Pipeline, spark: SparkSession, *names: str) -> Iterator[Fo
 def following(pipeline: Pipeline, spark: SparkSession, *names: str) -> Iterator[Following]:
     """These followers, or all of them, are kept in sync meanwhile."""
     with started(pipeline, spark, *(names or select_followers(pipeline.settings, ()))) as running:
-        yield running
+        try:
+            yield running
+        except Exception as failed:
+            # what happened instead of what was waited for
+            failed.add_note("\n".join(["`cdc follow` said last:", *running.said[-LINES_TOLD:]]))
+            raise
     if running.failure:
         raise AssertionError(running.said[-5:]) from running.failure

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 
 from cdc.core.fail_points import VARIABLE
+from cdc.local.running.processes import wait_for_exit
 from tests.support.parts.pipelines import Pipeline
 from tests.support.waiting import until
 
@@ -111,5 +112,5 @@ class Running:
         if self.process.is_running():
             self.process.send_signal(signal.SIGKILL)
         self.process.wait()
-        for child in psutil.wait_procs(children, timeout=60)[1]:
+        for child in wait_for_exit(60, children):
             child.kill()

@@ -114,6 +114,9 @@ def is_alive(process: psutil.Process) -> bool:
         process.wait(timeout=0)
     except (psutil.NoSuchProcess, psutil.TimeoutExpired):
         pass
+    except FileNotFoundError:
+        # pidfd_open says so of one that is going at this moment (seen on Linux 6.18), and psutil does not know that
+        pass
     return False
 
 
@@ -155,14 +158,14 @@ def _end(process: psutil.Process, with_signal: signal.Signals, patience: float) 
     family = [process, *_children(process)]
     with suppress(psutil.NoSuchProcess):
         process.send_signal(with_signal)
-    alive = _wait_for_exit(patience, [process])
+    alive = wait_for_exit(patience, [process])
     by_itself = not alive
     # children that their parent has not taken with it: a killed Postgres leaves its backends
-    alive += _wait_for_exit(0 if alive else _LAST_WORDS, family[1:])
+    alive += wait_for_exit(0 if alive else _LAST_WORDS, family[1:])
     for survivor in alive:
         with suppress(psutil.NoSuchProcess):
             survivor.kill()
-    _wait_for_exit(_LAST_WORDS, alive)
+    wait_for_exit(_LAST_WORDS, alive)
     return by_itself
 
 
@@ -181,7 +184,7 @@ def _owner(process: psutil.Process) -> str:
         return "another user"
 
 
-def _wait_for_exit(patience: float, watched: Sequence[psutil.Process]) -> list[psutil.Process]:
+def wait_for_exit(patience: float, watched: Sequence[psutil.Process]) -> list[psutil.Process]:
     """Wait until all have ended, at most `patience` seconds; returns those that still run.
 
     Not psutil.wait_procs: it also waits until somebody has taken notice of the end, and a slow init does that late.

@@ -44,8 +44,8 @@ class Servers:
     @contextmanager
     def without(self, part: Service) -> Iterator[None]:
         """A part is down for as long as the context lasts, with its data kept."""
-        self.stop(part)
         try:
+            self.stop(part)
             yield
         finally:
             self.start(part)
