@@ -87,6 +87,10 @@ def follow(
 
     If a server goes away, it retries. Kill it at any time and start it again: nothing is lost or doubled.
     """
+    from cdc.run.spark.allocator import limit_arenas
+
+    # first: what is imported below begins threads
+    limit_arenas()
     invocation = Invocation.read(context)
     begin_log(log_format, Path(invocation.settings.pipeline.state) / "logs")
     from cdc.run.follow.follow import follow as run

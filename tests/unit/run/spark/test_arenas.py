@@ -1,6 +1,8 @@
 """Unused memory goes back to the system."""
 
+import ctypes
 import gc
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -9,11 +11,48 @@ import pyarrow as pa
 import pytest
 
 from cdc.run.spark import arenas
-from cdc.run.spark.arenas import limit_arenas, release_memory, release_regularly
+from cdc.run.spark.allocator import ARENAS, limit_arenas
+from cdc.run.spark.arenas import release_memory, release_regularly
+
+ROOT = Path(__file__).parents[4]
 
 
 def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+COUNTING = """
+import sys, threading
+from cdc.cli.verbs import pipeline
+from cdc.run.spark.allocator import limit_arenas
+assert not {"numpy", "pyarrow", "pyspark"} & {*sys.modules}, "their threads have arenas already"
+limit_arenas()
+import confluent_kafka, numpy, pyarrow
+
+both = threading.Barrier(12)
+def take():
+    pieces = [bytes(3000) for _ in range(1000)]
+    both.wait()
+threads = [threading.Thread(target=take) for _ in range(12)]
+for each in threads:
+    each.start()
+for each in threads:
+    each.join()
+
+import ctypes
+c = ctypes.CDLL(None)
+c.fopen.restype = ctypes.c_void_p
+told = ctypes.c_void_p(c.fopen(sys.argv[1].encode(), b"w"))
+c.malloc_info(0, told)
+c.fclose(told)
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_info"), reason="where the C library is glibc")
+def test_all_threads_share_two_arenas(tmp_path: Path) -> None:
+    told = tmp_path / "malloc.xml"
+    subprocess.run([sys.executable, "-c", COUNTING, told], cwd=ROOT, check=True)
+    assert told.read_text().count("<heap ") == ARENAS
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="where /proc tells what a process has")
