@@ -1,4 +1,4 @@
-"""Limits what glibc keeps of freed memory. No engine is imported here: this has to be said before their threads begin."""
+"""Limits what glibc keeps of freed memory. It imports no engine: their threads come after this is said."""
 
 import ctypes
 from collections.abc import Callable

@@ -86,7 +86,7 @@ def drawing(width: float, height: float) -> Iterator[tuple[Axes, Drawn]]:
 def draw_rows(width: float, height: float, rows: int, file: Path) -> Iterator[Sequence[Axes]]:
     """So many plots below each other, of one time; written to a file, and as SVG beside it."""
     # lines of a thousand samples: points that are nearer than a pixel are one, and peaks stay
-    paper = {"figure.facecolor": "white", "savefig.facecolor": "white", "path.simplify_threshold": 1.0}
+    paper: dict[Any, Any] = {"figure.facecolor": "white", "savefig.facecolor": "white", "path.simplify_threshold": 1.0}
     with mpl.rc_context({**_STYLE, **paper}):
         figure = Figure(figsize=(width, height), layout="constrained")
         yield [*figure.subplots(rows, sharex=True)]
