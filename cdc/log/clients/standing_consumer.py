@@ -16,7 +16,7 @@ from cdc.log.clients.partitions import LogPartition, Partitions
 from cdc.log.settings import LogSettings
 
 MOST_WAITING_BYTES: Final = 64 * 1024 * 1024
-"""How much to keep for later runs, in all partitions together; with more, those of unwanted topics are paused."""
+"""How much to keep for later runs, in all partitions together; with more, those of unwanted topics are held back."""
 REST_SECONDS: Final = 3.0
 """Unassign partitions when idle this long; the next read takes about 0.1 s longer."""
 POLL_SECONDS: Final = 0.2
@@ -27,14 +27,14 @@ POLL_RECORDS: Final = 20_000
 class _Partition:
     """A partition's messages from `start` to `position`, which are read and not released by `advance`.
 
-    `size`: bytes of their keys and values.
+    `size`: bytes of their keys and values. `is_held`: it is not assigned, since enough is waiting.
     """
 
     start: int
     position: int
     waiting: deque[Message] = field(default_factory=deque)
     size: int = 0
-    paused: bool = False
+    is_held: bool = False
 
     def add(self, message: Message) -> None:
         self.waiting.append(message)
@@ -79,9 +79,8 @@ class StandingConsumer:
 
     def forget(self, topic: str) -> None:
         """Unassign a topic and drop its messages: it may have been created anew, or somebody else reads it on."""
-        own = [place for place in self._places if place.topic == topic]
-        if own and not self._resting:
-            self._partitions.consumer.incremental_unassign([place.at(0) for place in own])
+        own = [place for place, _ in self._of(topic)]
+        self._unassign(own)
         for place in own:
             del self._places[place]
         self._partitions.forget(topic)
@@ -128,16 +127,12 @@ class StandingConsumer:
         """
         before, self._done = self._done, time.monotonic()
         if self._places and not self._resting and self._done - before > REST_SECONDS:
-            self._partitions.consumer.incremental_unassign([place.at(0) for place in self._places])
+            self._unassign(self._places)
             self._resting = True
 
     def _wake(self) -> None:
         if self._resting:
-            # not by pause and resume: we saw librdkafka take up to a second for that
-            places = [place.at(each.position) for place, each in self._places.items()]
-            self._partitions.consumer.incremental_assign(places)
-            for each in self._places.values():
-                each.paused = False
+            self._assign(self._places)
             # no broker was asked meanwhile
             self._heard = time.monotonic()
         self._resting = False
@@ -145,7 +140,7 @@ class StandingConsumer:
     def read_on(self, wanted: Collection[str] = ()) -> bool:
         """Wait a moment for more messages of any topic; returns whether any came.
 
-        The `wanted` topics are never paused. Raises UnreachableError when all brokers are down.
+        The `wanted` topics are never held back. Raises UnreachableError when all brokers are down.
         """
         self._wake()
         self._hold_back(wanted)
@@ -208,26 +203,39 @@ class StandingConsumer:
         """Assign these partitions at these offsets, and drop the messages read so far."""
         # awake first: librdkafka unassigns only an assigned partition, and assigns none twice
         self._wake()
-        consumer = self._partitions.consumer
-        if known := [place.at(0) for place in offsets if place in self._places]:
-            consumer.incremental_unassign(known)
-        consumer.incremental_assign([place.at(offset) for place, offset in offsets.items()])
+        self._unassign([place for place in offsets if place in self._places])
         for place, offset in offsets.items():
             self._places[place] = _Partition(offset, offset)
+        self._assign(offsets)
 
     def _of(self, topic: str) -> Iterator[tuple[LogPartition, _Partition]]:
         return ((place, each) for place, each in self._places.items() if place.topic == topic)
 
     def _hold_back(self, wanted: Collection[str]) -> None:
+        """Read no more of unwanted topics while enough is waiting: a wanted run may be larger than that."""
         is_full = sum(each.size for each in self._places.values()) >= MOST_WAITING_BYTES
+        due = {place: is_full and place.topic not in wanted for place in self._places}
+        self._unassign([place for place, is_due in due.items() if is_due])
+        self._assign([place for place, is_due in due.items() if not is_due and self._places[place].is_held])
         for place, each in self._places.items():
-            # never pause wanted topics: a run that is larger than the limit would wait for ever
-            full = is_full and place.topic not in wanted
-            if full and not each.paused:
-                self._partitions.consumer.pause([place.at(0)])
-            elif each.paused and not full:
-                self._partitions.consumer.resume([place.at(0)])
-            each.paused = full
+            each.is_held = due[place]
+
+    def _assign(self, places: Collection[LogPartition]) -> None:
+        """Have partitions read from where they are.
+
+        Not by pause and resume: librdkafka takes up to a second for that (seen), and forgets to resume a partition that
+        was assigned at about the same time (issue 5591): a run then waited for a minute, and failed.
+        """
+        if places:
+            at = [place.at(self._places[place].position) for place in places]
+            self._partitions.consumer.incremental_assign(at)
+        for place in places:
+            self._places[place].is_held = False
+
+    def _unassign(self, places: Collection[LogPartition]) -> None:
+        """Have partitions read no more, those of them that are assigned: librdkafka refuses the others."""
+        if going := [place.at(0) for place in places if not (self._resting or self._places[place].is_held)]:
+            self._partitions.consumer.incremental_unassign(going)
 
 
 def _size(message: Message) -> int:

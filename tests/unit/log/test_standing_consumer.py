@@ -45,12 +45,11 @@ VALUE = b"x" * MESSAGE_BYTES
 
 
 class EndlessPartitions:
-    """Three partitions a topic, in each of which another message waits at every poll, unless it is paused."""
+    """Three partitions a topic, in each of which another message waits at every poll, while it is assigned."""
 
     def __init__(self, log: LogSettings) -> None:
         self.consumer = self
         self.going: dict[LogPartition, int] = {}
-        self.paused: set[LogPartition] = set()
 
     def of(self, topic: str) -> list[LogPartition]:
         return [LogPartition(topic, partition) for partition in range(3)]
@@ -59,23 +58,20 @@ class EndlessPartitions:
         return dict.fromkeys(places, 0)
 
     def incremental_assign(self, places: list[TopicPartition]) -> None:
-        self.going |= {LogPartition(each.topic, each.partition): each.offset for each in places}
+        offsets = {LogPartition(each.topic, each.partition): each.offset for each in places}
+        # as librdkafka does
+        assert offsets.keys().isdisjoint(self.going), "one is assigned already"
+        self.going |= offsets
 
     def incremental_unassign(self, places: list[TopicPartition]) -> None:
         for each in places:
             del self.going[LogPartition(each.topic, each.partition)]
 
-    def pause(self, places: list[TopicPartition]) -> None:
-        self.paused |= {LogPartition(each.topic, each.partition) for each in places}
-
-    def resume(self, places: list[TopicPartition]) -> None:
-        self.paused -= {LogPartition(each.topic, each.partition) for each in places}
-
     def forget(self, topic: str) -> None:
         """It has the same partitions ever after."""
 
     def poll(self, seconds: float, most: int) -> PollResult:
-        sent = [SentMessage(place, at) for place, at in self.going.items() if place not in self.paused]
+        sent = [SentMessage(place, at) for place, at in self.going.items()]
         self.going |= {each.place: each.at + 1 for each in sent}
         return PollResult(sent, {})  # type: ignore[arg-type]
 
@@ -111,6 +107,41 @@ def test_topic_goes_on_once_its_run_is_read(consumer: StandingConsumer) -> None:
     consumer.advance(WANTED, dict.fromkeys(range(3), 2**31))
     consumer.read_on()
     assert consumer.waiting(BURST) == before + 3
+
+
+def test_a_held_topic_is_forgotten_sought_and_rests_as_others_do(consumer: StandingConsumer) -> None:
+    consumer.seek(WANTED, {})
+    for topic in (BURST, "other", "third"):
+        consumer.seek(topic, {})
+    for _ in range(30):
+        consumer.read_on([WANTED])
+    consumer.forget("other")
+    # at another offset than where it is
+    consumer.seek(BURST, {0: 70})
+    consumer.advance("third", dict.fromkeys(range(3), 2**31))
+    consumer.advance(WANTED, dict.fromkeys(range(3), 2**31))
+    consumer.read_on()
+    assert consumer.starts(BURST) == {0: 70, 1: 0, 2: 0}
+    assert [consumer.waiting(topic) for topic in (WANTED, BURST, "third", "other")] == [3, 3, 3, 0]
+
+
+def test_all_go_on_after_a_rest_also_those_that_were_held(
+    consumer: StandingConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for topic in (WANTED, BURST):
+        consumer.seek(topic, {})
+    for _ in range(30):
+        consumer.read_on([WANTED])
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 1000)
+    consumer.release()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 2000)
+    consumer.release()
+    for topic in (WANTED, BURST):
+        consumer.advance(topic, dict.fromkeys(range(3), 2**31))
+    consumer.read_on()
+    consumer.read_on()
+    assert [consumer.waiting(topic) for topic in (WANTED, BURST)] == [6, 6]
 
 
 def test_forgotten_topic_is_fetched_no_more(consumer: StandingConsumer) -> None:
