@@ -18,7 +18,7 @@ from cdc.log.settings import LogSettings
 MOST_WAITING_BYTES: Final = 64 * 1024 * 1024
 """How much to keep for later runs, in all partitions together; with more, those of unwanted topics are held back."""
 MESSAGE_BYTES: Final = 300
-"""What a message takes beside its key and value: objects of Python. In a backlog, 212,000 messages had 60 MiB of them."""
+"""What a message takes beside its key and value: objects of Python. 212,000 messages had 60 MiB."""
 REST_SECONDS: Final = 3.0
 """Unassign partitions when idle this long; the next read takes about 0.1 s longer."""
 POLL_SECONDS: Final = 0.2
