@@ -112,10 +112,8 @@ def is_alive(process: psutil.Process) -> bool:
         if process.is_running() and (process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1):
             return True
         process.wait(timeout=0)
-    except (psutil.NoSuchProcess, psutil.TimeoutExpired):
-        pass
-    except FileNotFoundError:
-        # pidfd_open says so of one that is going at this moment (seen on Linux 6.18), and psutil does not know that
+    except (psutil.NoSuchProcess, psutil.TimeoutExpired, FileNotFoundError):
+        # the last: pidfd_open says so of one that is going now (seen on Linux 6.18), and psutil does not know that
         pass
     return False
 

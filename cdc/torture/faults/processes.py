@@ -9,7 +9,6 @@ import psutil
 from cdc.local import services
 from cdc.local.endpoints import Service
 from cdc.local.running import processes
-from cdc.local.running.processes import wait_for_exit
 from cdc.local.state_dir import Home
 from cdc.torture.commands import signal_all
 from cdc.torture.faults.ground import Ground
@@ -37,7 +36,7 @@ def stop(ground: Ground, fault: PlannedFault) -> AbstractContextManager[None]:
 def kill_all(family: list[psutil.Process]) -> None:
     """SIGKILL to processes; returns when they are gone."""
     signal_all(family, signal.SIGKILL)
-    wait_for_exit(GOING_SECONDS, family)
+    processes.wait_for_exit(GOING_SECONDS, family)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from pydantic import SecretStr
 from cdc.config import secret_commands
 from cdc.config.errors import InvalidSettingsError
 from cdc.config.file import load, read, render
+from cdc.local.running.processes import is_alive
 from cdc.secrets import RenewableSecret, SecretUnavailableError, renew
 from tests.support.waiting import until
 
@@ -95,7 +96,7 @@ def test_a_program_that_takes_too_long_ends_with_what_it_started(
 
 def is_gone(pid: int) -> bool:
     try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        return not is_alive(psutil.Process(pid))
     except psutil.NoSuchProcess:
         return True
 
