@@ -36,6 +36,7 @@ from cdc.run.lease import Lease
 from cdc.run.pipeline import Pipeline
 from cdc.run.rebuilds import drop_regularly
 from cdc.run.shutdown import StopEvent, stop_on_signals
+from cdc.run.spark.allocator import limit_arenas
 from cdc.run.spark.arenas import release_regularly
 from cdc.run.spark.errors import check_spark
 from cdc.run.spark.gc_tuning import relax_gc
@@ -142,6 +143,8 @@ def _run_beside(pipeline: Pipeline, resyncs: ResyncQueue, streams: ProcessStream
 def _tune_process() -> None:
     # this process reads many messages for long
     relax_gc()
+    # `cdc follow` has done so before its imports; labs, demos and other jobs have not
+    limit_arenas()
     # of each table some files of its index are open, and most systems give 1,024 until a process asks for more
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     # macOS refuses what it names as the most
