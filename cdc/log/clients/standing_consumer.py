@@ -216,11 +216,11 @@ class StandingConsumer:
     def _hold_back(self, wanted: Collection[str]) -> None:
         """Read no more of unwanted topics while enough is waiting: a wanted run may be larger than that."""
         is_full = sum(each.size for each in self._places.values()) >= MOST_WAITING_BYTES
-        due = {place: is_full and place.topic not in wanted for place in self._places}
-        self._unassign([place for place, is_due in due.items() if is_due])
-        self._assign([place for place, is_due in due.items() if not is_due and self._places[place].is_held])
-        for place, each in self._places.items():
-            each.is_held = due[place]
+        due = {place for place in self._places if is_full and place.topic not in wanted}
+        self._unassign(due)
+        self._assign([place for place, each in self._places.items() if each.is_held and place not in due])
+        for place in due:
+            self._places[place].is_held = True
 
     def _assign(self, places: Collection[LogPartition]) -> None:
         """Have partitions read from where they are.
