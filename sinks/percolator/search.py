@@ -16,6 +16,7 @@ from cdc.core.table import Table
 from cdc.sinks.opensearch.client import describe_error, find_failure, read_reason
 from cdc.sinks.opensearch.cluster import Cluster
 from cdc.sinks.opensearch.layout import Searchable
+from cdc.sinks.opensearch.pages import find_page
 from cdc.sinks.percolator.layout import OwnFields
 from cdc.sinks.percolator.queries import Key
 
@@ -134,9 +135,10 @@ def all_rows(client: OpenSearch, rows: Searchable) -> Iterator[tuple[Key, Mappin
 
 def pages(client: OpenSearch, index: str, query: str, *, source: bool) -> Iterator[Sequence[Hit]]:
     """Read what matches a query, page by page; `source`: with the documents."""
-    body = f'{{"query":{query},"size":{PAGE},"sort":["_doc"],"_source":{json.dumps(source)},"track_total_hits":true}}'
+    page = find_page(client, index, PAGE) if source else PAGE
+    body = f'{{"query":{query},"size":{page},"sort":["_doc"],"_source":{json.dumps(source)},"track_total_hits":true}}'
     found = client.search(body=body, index=index, params=WHOLE)
-    if found["hits"]["total"]["value"] <= PAGE:
+    if found["hits"]["total"]["value"] <= page:
         yield found["hits"]["hits"]
         return
     # only now: a scroll costs two more requests
