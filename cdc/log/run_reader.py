@@ -109,6 +109,9 @@ class RunReader:
         deadline, discovery = Deadline(self._patience), Deadline(DISCOVERY_SECONDS)
         while missing := self._missing(sought):
             if sum(self._consumer.size(each.topic) for each in sought) > most_bytes:
+                # or they would count as those of a shorter run, too
+                for each in sought:
+                    self.forget(each.topic)
                 raise RunTooLargeError
             self._consumer.read_on([each.topic for each in missing])
             if discovery.is_past:

@@ -34,6 +34,28 @@ class Outcome:
 
 
 @dataclass(slots=True)
+class _Searched:
+    """What queries match, found one after the other: of more than `most` matches, the queries with most are refused.
+
+    At once, since all of them together may be far more than there is memory for. Whom a part of them refuses, all of
+    them would refuse, too.
+    """
+
+    most: int
+    found: dict[Key, Set[Key]] = field(default_factory=dict)
+    refused: Refused = field(default_factory=dict)
+    size: int = 0
+
+    def put(self, key: Key, rows: Set[Key]) -> None:
+        self.found[key] = rows
+        self.size += len(rows)
+        while self.size > self.most:
+            largest = max(self.found, key=lambda each: (len(self.found[each]), each))
+            self.size -= len(self.found.pop(largest))
+            self.refused[largest] = str(search.too_many_rows(self.most))
+
+
+@dataclass(slots=True)
 class Evaluation:
     """Looks at one table at one cut; its rows are in their index already, as of that cut, and can be searched."""
 
@@ -45,8 +67,8 @@ class Evaluation:
     refused: Refused = field(default_factory=dict)
     counts: Counter[Key] = field(default_factory=Counter)
     """How many more matches than before each query has."""
-    searched: Set[Key] = NONE
-    """The queries whose rows were searched for, and counted: those that have changed now, too."""
+    settled: Set[Key] = NONE
+    """The queries whose matches are counted, whatever the changed rows match: all that have changed or ended."""
 
     @property
     def most_matches(self) -> int:
@@ -73,7 +95,7 @@ class Evaluation:
             self.refused |= self.percolators.update(self.client, self._table, queries, self.version)
         of_queries = self._search(queries)
         self._count_searched(of_queries, queries)
-        self.searched = of_queries.keys()
+        self.settled = {*of_queries, *queries.refused, *queries.gone}
         of_rows, same = self._percolate(changes)
         return self._outcome(Found(of_rows, of_queries, same), queries)
 
@@ -92,25 +114,28 @@ class Evaluation:
 
     def _search(self, queries: Queries) -> dict[Key, Set[Key]]:
         """The rows that each query matches; a query that cannot be run is refused, whatever it meets."""
-        found, failed = dict[Key, Set[Key]](), Refused()
+        searched = _Searched(self.most_matches)
 
         def find(key: Key, text: str) -> None:
-            cluster = self.percolators.cluster
             try:
-                found[key] = search.find_rows(self.client, cluster, self.rows, text, self.most_matches)
+                found = search.find_rows(self.client, self.percolators.cluster, self.rows, text, searched.most)
             except QueryRefusedError as refusal:
-                failed[key] = str(refusal)
+                searched.refused[key] = str(refusal)
+            else:
+                searched.put(key, found)
 
         for key, text in queries.texts.items():
             if key not in self.refused:
-                refuse = partial(failed.__setitem__, key)
+                refuse = partial(searched.refused.__setitem__, key)
                 attempt(f"saved search {key}", partial(find, key, text), refuse, (OpenSearchException,))
-        self._refuse(failed)
-        return found
+        self._refuse(searched.refused)
+        return searched.found
 
     def _refuse(self, failed: Refused) -> None:
         if failed:
             self.refused |= failed
+            for key in failed:
+                self.counts[key] = -self.there.count_of(self._table.name, key)
             self.percolators.drop(self.client, self._table, failed, self.version)
             self.client.indices.refresh(index=self.percolators.index_of(self._table.name))
 
@@ -137,14 +162,15 @@ class Evaluation:
 
     def _take(self, matching: Mapping[Key, set[Key]], found: dict[Key, set[Key]], same: set[Key]) -> None:
         """Keep what differs from the matches that there are: all of a batch's would be far more than its rows."""
+        settled = self.settled | self.refused.keys()
         for row, queries in matching.items():
             before = self.there.queries_of(self._table.name, row)
             if queries == before:
                 same.add(row)
             else:
                 found[row] = queries
-                self.counts.update(queries - before - self.searched)
-                self.counts.subtract(before - queries - self.searched)
+                self.counts.update(queries - before - settled)
+                self.counts.subtract(before - queries - settled)
         self._limit(found)
 
     def _limit(self, found: Mapping[Key, set[Key]]) -> None:
@@ -152,7 +178,6 @@ class Evaluation:
         while self.there.count(self._table.name) + self.counts.total() > self.most_matches:
             largest = max({*self.there.queries(self._table.name), *self.counts} - self.refused.keys(), key=self._count)
             self._refuse({largest: str(search.too_many_rows(self.most_matches))})
-            self.counts[largest] = -self.there.count_of(self._table.name, largest)
             for queries in found.values():
                 queries.discard(largest)
 

@@ -116,9 +116,14 @@ class MatchLog:
                     writer.write(topic.name, record.key, record.value)
             self._write_reached(writer, reached)
         self._states.state = MatchState(reached, self.matches)
-        # found once more: those of a table that is matched as a whole take more memory than the matches
-        for change in find_changes(self.matches):
-            self.matches.put(change)
+        try:
+            # found once more: those of a table that is matched as a whole take more memory than the matches
+            for change in find_changes(self.matches):
+                self.matches.put(change)
+        except BaseException:
+            # only some are noted: the topics have all, and the next `open` reads them
+            self._states.close()
+            raise
 
     def store(self, reached: Reached) -> None:
         """Write how far the follower is, and no match."""

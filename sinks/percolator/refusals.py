@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from typing import Any, Final
 
 from opensearchpy import OpenSearch
+from opensearchpy.helpers import bulk
 
 from cdc.columns.rows.documents import describe_key
-from cdc.core.errors import PreconditionError
+from cdc.core.errors import PreconditionError, UnreachableError
 from cdc.core.table import Table, TableName
 from cdc.core.text.plural import format_count
 from cdc.sinks.owner import Owner
@@ -18,6 +19,9 @@ from cdc.sinks.percolator.search import pages
 
 MOST_TOLD: Final = 20
 """Lines of one batch: the first copy of a table may have thousands."""
+RETRIES: Final = 5
+"""Of what a busy node rejects, with growing pauses: a minute in all."""
+GONE: Final = 404
 _UNMAPPED: Final = "No field mapping can be found for the field with name"
 _NAME: Final = {"type": "keyword"}
 _FIELDS: Final = {"pipeline": _NAME, "follower": _NAME, "table": _NAME, "query": _NAME, "reason": {"type": "text"}}
@@ -74,14 +78,18 @@ class Refusals:
     def replace(self, client: OpenSearch, table: TableName, tried: Collection[Key] | None, refused: Refused) -> None:
         """Keep the refused ones of the queries that were `tried`, or of all (None), in the place of older ones."""
         old = {key for key in self._kept(client, table) if tried is None or key in tried}
-        actions = [{"delete": {"_id": self._id(table, key)}} for key in old - refused.keys()]
-        lines: list[Mapping[str, Any]] = [*actions]
+        actions: list[Mapping[str, Any]] = [
+            {"_op_type": "delete", "_id": self._id(table, key)} for key in old - refused.keys()
+        ]
         for key, reason in refused.items():
             entry = {**self._owner.as_json(), "table": str(table), "query": key, "reason": reason}
-            lines += [{"index": {"_id": self._id(table, key)}}, entry]
-        if lines:
-            body = "".join(f"{json.dumps(line)}\n" for line in lines)
-            client.bulk(body=body, index=self.index, params={"refresh": "true"})
+            actions.append({"_id": self._id(table, key), "_source": entry})
+        _, failed = bulk(client, actions, index=self.index, refresh=True, raise_on_error=False, max_retries=RETRIES)
+        told = [str(each) for action in failed for each in action.values() if each["status"] != GONE]
+        if told:
+            raise UnreachableError(
+                f"index {self.index} does not take a refused query: {told[0]}", "see its cluster's log"
+            )
 
     def _kept(self, client: OpenSearch, table: TableName) -> Iterable[Key]:
         own = [{"term": {name: value}} for name, value in {**self._owner.as_json(), "table": str(table)}.items()]

@@ -31,7 +31,7 @@ def remembered(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     def look(chain: HeartbeatChain, run: Ends, before: Position, start: Offsets) -> CheckedBeats:
         checked = check(chain, run, before, start)
         if checked.digest is not None:
-            counts.append(len(chain._commits))
+            counts.append(len(checked.state.commits))
         return checked
 
     monkeypatch.setattr(HeartbeatChain, "check", look)

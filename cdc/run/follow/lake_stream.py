@@ -1,7 +1,7 @@
 """The stream that keeps the lake in sync: cuts transactions into runs by their ENDs, reads and applies each run."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.feed import FeedRows
 from cdc.columns.netting.ends import Ends, concat_ends
-from cdc.columns.netting.runs import cut_run, drop_applied
+from cdc.columns.netting.runs import drop_applied
 from cdc.core.errors import HistoryLostError, PreconditionError, TopicLostError
 from cdc.core.fail_points import reach
 from cdc.core.position import BEFORE_LOG, Offsets, Position, without_topic
@@ -23,9 +23,10 @@ from cdc.log.run_reader import ReadRun, RunTooLargeError
 from cdc.log.spark_options import stream_options
 from cdc.log.transaction_topic import check_position
 from cdc.run.follow.lake_stream_parts import MESSAGES_A_CHANGE, LakeStreamConfig, LakeStreamHooks, Readers
-from cdc.run.follow.large_runs import ReadLargeRun, count_ops, find_missing, needs_driver
+from cdc.run.follow.large_runs import ReadLargeRun, count_ops, find_missing
+from cdc.run.follow.run_cuts import RunCuts
 from cdc.run.follow.schema_changes import SchemaChanges
-from cdc.run.follow.step_size import MOST_RUN_BYTES, StepBounds, StepSize
+from cdc.run.follow.step_size import MOST_RUN_BYTES, StepBounds
 from cdc.run.follow.streams import BatchProgress
 from cdc.run.follow.table_joiner import StreamSteps, TableJoiner
 from cdc.run.tables import problems
@@ -61,14 +62,15 @@ class LakeStream:
         self._hooks = hooks
         self._pace = Pace(config.delta.pace_limits)
         bounds = StepBounds.of_changes(config.delta.batch_changes)
-        self._step = StepSize(bounds)
+        self._cuts = RunCuts(follower, bounds, schema.table)
         self._joiner = TableJoiner(follower, readers.small, config.log, bounds, hooks.resyncs)
         self._steps = StreamSteps(self._await_commit, self._report, self._apply_schema_changes, schema.table)
         # The query's thread owns `_last_read` and `_pending`; the reading thread owns the rest. `_await_reading` hands
         # over between them. The commit thread sees only its arguments; `_await_commit` hears its answer.
         self._position = self._check_start()
         # after a kill between two tables' commits, one is ahead of the cut: the first run must reach that far for all
-        self._furthest = follower.highest_offset()
+        highest = follower.highest_offset()
+        self._furthest = highest if highest > self._position.end_offset else BEFORE_LOG
         self._last_read = self._position.end_offset
         readers.ends.begin(self._position)
         self._pending: list[Ends] = []
@@ -99,7 +101,7 @@ class LakeStream:
                 self._last_read = int(new_ends.offset[-1])
             if self._is_done:
                 break
-            if sum(int(ends.changes.sum()) for ends in self._pending) > self._step.most:
+            if sum(int(ends.changes.sum()) for ends in self._pending) > self._cuts.step.most:
                 self._take(more=True)
         self._take(more=False)
 
@@ -115,9 +117,9 @@ class LakeStream:
         to_apply = drop_applied(ends, self._position)
         if len(to_apply) and (more or self._has_many(to_apply)):
             # there will be another call, and that hears of a failure of this thread
-            self._reading = self._read_thread.submit(self._apply, self._cut_runs(to_apply), int(to_apply.offset[-1]))
+            self._reading = self._read_thread.submit(self._apply, to_apply, int(to_apply.offset[-1]))
         else:
-            self._apply(self._cut_runs(to_apply))
+            self._apply(to_apply)
             self._await_commit()
 
     def _has_many(self, ends: Ends) -> bool:
@@ -143,17 +145,7 @@ class LakeStream:
         if committing is not None and not committing.result():
             self._is_done = True
 
-    def _cut_runs(self, ends: Ends) -> Iterator[Ends]:
-        """Each run as large as the lake's last steps were fast, and with few changes that only the driver can read."""
-        few, tables = self._step.bounds.first, self._follower.tables
-        while len(ends):
-            # nobody asks for the tables of so few changes: the usual batch has fewer
-            active = tables.select(*ACTIVE) if ends.changes.sum() > few else {}
-            slow = [str(name) for name, s in active.items() if needs_driver(self._follower, s)]
-            yield (run := cut_run(ends, self._step.most, self._furthest, self._schema.table, slow, few))
-            ends = ends.slice(len(run), len(ends))
-
-    def _apply(self, runs: Iterable[Ends], left: int = -1) -> Ends | None:
+    def _apply(self, ends: Ends, left: int = -1) -> Ends | None:
         """Read each run while the one before it is committed: Spark's tasks leave the driver's core free.
 
         Returns the run that ends at the offset `left`, unless it is the only one: it may be cut short, and waits for
@@ -161,42 +153,59 @@ class LakeStream:
         """
         self._position = self._join_tables()
         self._repair()
-        for number, run in enumerate(runs):
-            if number and run.offset[-1] == left:
+        is_first = True
+        while len(ends) and not self._is_done:
+            run = self._cuts.cut(ends, self._furthest)
+            if not is_first and run.offset[-1] == left:
                 return run
-            start = self._apply_schema_changes(run, self._position.next_offsets)
-            # before anything of the run is applied: a log without some commits is followed only up to the gap
-            beats = self._readers.chain.check(run, self._position, start)
-            start = beats.next_offsets
-            if beats.are_routine and self._may_rest():
-                # read again after a restart: the lake's position is the one of its last cut
-                self._position = replace(run.position(self._position, start), beat=beats.digest)
-                self._pace.note_rest()
-                continue
-            began = time.monotonic()
-            tables, changes, read = self._read_run(run, start)
-            stages = {"read": time.monotonic() - began}
-            reach("lake.read")
-            # commits happen in the order of the runs; and only now is it known whether `reached` wants more
-            self._await_commit()
-            if self._is_done:
-                return None
-            if isinstance(read, ReadLargeRun) and self._has_blocked(read):
-                # the last commit left keys held, unknown to the tasks of this run: read again. The files they wrote
-                # belong to no table, and a sweep deletes them
-                read = self._read_tables(run, tables, changes, start)
-            position = replace(run.position(self._position, read.next_offsets), beat=beats.digest)
-            progress = BatchProgress(
-                position,
-                changes,
-                run.commit_times(str(table.name) for table in tables),
-                stages,
-                count_ops(read, changes),
-            )
-            self._committing = self._commit_thread.submit(self._commit, read, progress)
-            # this run reaches the furthest table: from here on no table is ahead of the position
-            self._position, self._furthest = position, BEFORE_LOG
+            try:
+                self._apply_run(run)
+            except RunTooLargeError:
+                self._cuts.shrink(run)
+            else:
+                is_first, ends = False, ends.slice(len(run), len(ends))
         return None
+
+    def _apply_run(self, run: Ends) -> None:
+        """Read a run, and let it be committed. Raises RunTooLargeError before a row of it is applied."""
+        start = self._apply_schema_changes(run, self._position.next_offsets)
+        # before anything of the run is applied: a log without some commits is followed only up to the gap
+        beats = self._readers.chain.check(run, self._position, start)
+        start = beats.next_offsets
+        # before the furthest table is reached, a cut would show it with changes that the others lack
+        if beats.are_routine and (run.offset[-1] < self._furthest or self._may_rest()):
+            # read again after a restart: the lake's position is the one of its last cut
+            self._position = replace(run.position(self._position, start), beat=beats.digest)
+            self._readers.chain.keep(beats)
+            self._pace.note_rest()
+            return
+        began = time.monotonic()
+        tables, changes, read = self._read_run(run, start)
+        stages = {"read": time.monotonic() - began}
+        reach("lake.read")
+        # commits happen in the order of the runs; and only now is it known whether `reached` wants more
+        self._await_commit()
+        if self._is_done:
+            return
+        if isinstance(read, ReadLargeRun) and self._has_blocked(read):
+            # the last commit left keys held, unknown to the tasks of this run: read again. The files they wrote
+            # belong to no table, and a sweep deletes them
+            read = self._read_tables(run, tables, changes, start)
+        self._readers.chain.keep(beats)
+        self._cuts.grow()
+        position = replace(run.position(self._position, read.next_offsets), beat=beats.digest)
+        progress = BatchProgress(
+            position,
+            changes,
+            run.commit_times(str(table.name) for table in tables),
+            stages,
+            count_ops(read, changes),
+        )
+        self._committing = self._commit_thread.submit(self._commit, read, progress)
+        self._position = position
+        if run.offset[-1] >= self._furthest:
+            # from here on no table is ahead of the position
+            self._furthest = BEFORE_LOG
 
     def _has_blocked(self, read: ReadLargeRun) -> bool:
         return bool(self._follower.letters.count_blocked().keys() & set(read.batch.large.tables))
@@ -238,7 +247,7 @@ class LakeStream:
         began = time.monotonic()
         applied = self._follower.apply(read.batch, progress.position)
         progress = replace(progress, stages={**progress.stages, "apply": time.monotonic() - began})
-        self._step.note(progress.changes, progress.seconds)
+        self._cuts.step.note(progress.changes, progress.seconds)
         # the cost of this commit decides how long the next micro-batch waits for more changes
         self._pace.note_commit(applied.cost, len(read.batch.ends))
         self._report(applied)
@@ -300,7 +309,8 @@ class LakeStream:
             with suppress(RunTooLargeError):
                 return self._readers.small.read(run, tables, start, applied, MOST_RUN_BYTES)
         topics = {table.name: change_topic(self._config.log.prefix, table.name) for table in tables}
-        return self._readers.large.read(run, find_missing(self._follower, run, topics), start)
+        most, missing = self._cuts.most_bytes(run), find_missing(self._follower, run, topics)
+        return self._readers.large.read(run, missing, start, most)
 
     def _check_start(self) -> Position:
         """The lake's position, once it is known that the log still goes on from there."""

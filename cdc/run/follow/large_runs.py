@@ -1,5 +1,6 @@
 """Reads and nets a large run by one Spark job for all tables; the driver reads tables that need older rows."""
 
+import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from cdc.core.table_state import ACTIVE
 from cdc.core.waiting import Deadline
 from cdc.log.clients.reader import Reader
 from cdc.log.messages import MessageSource, stretches
-from cdc.log.run_reader import PATIENCE_SECONDS, ReadRun, RunReader, lost_changes_error
+from cdc.log.run_reader import PATIENCE_SECONDS, ReadRun, RunReader, RunTooLargeError, lost_changes_error
 from cdc.log.settings import LogSettings
 from cdc.sinks.lake.apply.spark_batch import LargeBatch, MissingChanges, TaskPlan, TaskResult, run_tasks
 from cdc.sinks.lake.apply.tables import LakeTable
@@ -66,34 +67,54 @@ class LargeRunReader:
         self._placeholder = placeholder
         self._small = small
 
-    def read(self, run: Ends, wanted: Sequence[MissingChanges], start: Offsets) -> ReadLargeRun:
+    def read(
+        self, run: Ends, wanted: Sequence[MissingChanges], start: Offsets, most_bytes: int = sys.maxsize
+    ) -> ReadLargeRun:
         """Read the run's changes of these tables. Tasks write rows that need no earlier row to the tables' folders.
 
-        A topic is read from its offsets in `start`, or from its beginning without any. Raises as `RunReader.read` does.
+        A topic is read from its offsets in `start`, or from its beginning without any. Raises as `RunReader.read` does:
+        `most_bytes` is for this process, and for each task.
         """
+        shared = [w for w in wanted if not w.needs_driver]
         # its own reads of other topics would fetch these beside, for nobody
-        for table in wanted:
+        for table in shared:
             self._small.forget(table.topic)
-        parts_of = self._read_parts(run, wanted, start)
+        # before the job, which would read the other tables in vain if these are too large
+        driven = self._read_here(run, [w for w in wanted if w.needs_driver], start, most_bytes)
+        parts_of = self._read_parts(run, shared, start, most_bytes)
         reach("large.read")
-        alone = {w.table.name: parts_of[w.topic] for w in wanted if all(part.is_complete for part in parts_of[w.topic])}
-        others = [w for w in wanted if w.table.name not in alone]
+        alone = {w.table.name: parts_of[w.topic] for w in shared if all(part.is_complete for part in parts_of[w.topic])}
+        others = [w for w in shared if w.table.name not in alone]
         # tasks may have written some files of these tables: incomplete, since the driver reads all of it again
         for table in others:
             _delete_parts(table, parts_of[table.topic])
-        # a table may be ahead of the position after a kill: its changes up to there are skipped
-        applied = {w.table.name: w.after for w in others}
-        small = self._small.read(run, [w.table for w in others], start, applied)
+        try:
+            rest = self._read_here(run, others, driven.next_offsets, most_bytes)
+        except RunTooLargeError:
+            for table in shared:
+                _delete_parts(table, alone.get(table.table.name, ()))
+            raise
         # a partition without changes of the run keeps its offset
         moved = {
             w.topic: {**start.get(w.topic, {}), **_next_offsets(parts_of[w.topic])}
-            for w in wanted
+            for w in shared
             if w.table.name in alone
         }
-        return ReadLargeRun(MixedBatch(LargeBatch(run, alone), small.batch), {**small.next_offsets, **moved})
+        small = DecodedBatch(run, {**driven.batch.changes, **rest.batch.changes})
+        return ReadLargeRun(MixedBatch(LargeBatch(run, alone), small), {**rest.next_offsets, **moved})
 
-    def _read_parts(self, run: Ends, wanted: Sequence[MissingChanges], start: Offsets) -> dict[str, list[TaskResult]]:
-        """The tasks' results by topic, once every counted change of the run was read. Raises TopicLostError."""
+    def _read_here(self, run: Ends, wanted: Sequence[MissingChanges], start: Offsets, most_bytes: int) -> ReadRun:
+        # a table may be ahead of the position after a kill: its changes up to there are skipped
+        applied = {w.table.name: w.after for w in wanted}
+        return self._small.read(run, [w.table for w in wanted], start, applied, most_bytes)
+
+    def _read_parts(
+        self, run: Ends, wanted: Sequence[MissingChanges], start: Offsets, most_bytes: int
+    ) -> dict[str, list[TaskResult]]:
+        """The tasks' results by topic, once every counted change of the run was read.
+
+        Raises TopicLostError, and RunTooLargeError.
+        """
         complete: dict[str, list[TaskResult]] = {}
         # The first job leaves a partition early when no change of the run comes. Later jobs read to the end: they find
         # changes behind that, and those not visible yet (commit markers reach partitions one by one).
@@ -101,7 +122,12 @@ class LargeRunReader:
         while missing := [w for w in wanted if w.topic not in complete]:
             # read before the job: changes that become visible before the deadline are then found by this last job
             is_last = patient and deadline.is_past
-            by_topic = self._run_job(run, missing, start, patient=patient)
+            plan = TaskPlan(Ranks.of(run), {w.topic: w for w in missing}, self._placeholder, most_bytes, patient)
+            by_topic = self._run_job(plan, start)
+            if any(part.is_too_large for own in by_topic.values() for part in own):
+                for table in wanted:
+                    _delete_parts(table, [*complete.get(table.topic, ()), *by_topic.get(table.topic, ())])
+                raise RunTooLargeError
             for table in missing:
                 own = by_topic.get(table.topic, [])
                 count = sum(part.count for part in own)
@@ -116,15 +142,12 @@ class LargeRunReader:
                 time.sleep(POLL_SECONDS)
         return complete
 
-    def _run_job(
-        self, run: Ends, wanted: Sequence[MissingChanges], start: Offsets, *, patient: bool
-    ) -> dict[str, list[TaskResult]]:
-        topics = [w.topic for w in wanted]
+    def _run_job(self, plan: TaskPlan, start: Offsets) -> dict[str, list[TaskResult]]:
+        topics = [*plan.missing]
         # a consumer of its own: the small reader's stands at other offsets
         with Reader(self._log) as reader:
             first, end = reader.beginning(topics), reader.end(topics)
         # offsets that retention has deleted are not read: their changes are then missing in the count
-        plan = TaskPlan(Ranks.of(run), {w.topic: w for w in wanted}, self._placeholder, patient)
         by_topic: dict[str, list[TaskResult]] = {}
         for part in run_tasks(self._spark, stretches(start, first, end), MessageSource(self._log), plan):
             by_topic.setdefault(part.topic, []).append(part)
@@ -144,8 +167,10 @@ def find_missing(lake: DeltaFollower, run: Ends, topics: Mapping[TableName, str]
 
 
 def needs_driver(lake: DeltaFollower, table: LakeTable) -> bool:
-    """Whether the driver has to see each change: to hold back blocked keys, or to keep every version."""
-    return bool(lake.letters.blocked_keys(table)) or lake.histories.has(table.table.name)
+    """Whether the driver has to see each change: to hold back blocked keys, to keep every version, or to find the rows
+    of a table without a key, which may be in any partition."""
+    has_key = bool(table.table.key)
+    return not has_key or bool(lake.letters.blocked_keys(table)) or lake.histories.has(table.table.name)
 
 
 def count_ops(read: ReadRun | ReadLargeRun, changes: int) -> Mapping[str, int]:

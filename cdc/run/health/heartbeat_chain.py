@@ -7,8 +7,8 @@ that Debezium had confirmed, so at a commit in the log.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, Self
 
 import msgspec
 import numpy as np
@@ -45,15 +45,50 @@ class CapturedBeat:
 
 
 @dataclass(frozen=True, slots=True)
+class ChainState:
+    """What a chain remembers of the runs so far.
+
+    `is_linked`: the next heartbeat has to name the last one. `commits`: the LSNs of the commits that this stream has
+    read, ascending: a heartbeat's slot LSN has to be one of them. `has_slots`: heartbeats have a slot LSN; without our
+    classes in Connect they have none, and nobody asks for a commit's.
+    """
+
+    is_linked: bool
+    commits: Integers
+    has_slots: bool = True
+
+    def with_run(self, run: Ends) -> Self:
+        """Remember the commits of a run."""
+        commits = np.concatenate([self.commits, run.lsn])[-MOST_COMMITS:]
+        return replace(self, commits=commits) if self.has_slots else self
+
+    def without_confirmed(self, beats: Sequence[CapturedBeat]) -> Self:
+        """Forget commits below the connector's last slot LSN: a slot only moves forwards. Without one, forget all."""
+        read = [beat for captured in beats if (beat := read_beat(captured.text))]
+        # the toolkit's own have a mark, and never a slot LSN
+        slots = [beat.slot_lsn or 0 for beat in read if beat.mark in {None, START}]
+        if not slots:
+            return self
+        has_slots = max(slots) > 0
+        kept = np.searchsorted(self.commits, max(slots)) if has_slots else len(self.commits)
+        return replace(self, commits=self.commits[kept:], has_slots=has_slots)
+
+    def has_commit(self, lsn: Lsn) -> bool:
+        at = int(np.searchsorted(self.commits, lsn))
+        return at < len(self.commits) and bool(self.commits[at] == lsn)
+
+
+@dataclass(frozen=True, slots=True)
 class CheckedBeats:
     """The heartbeats of a run: the digest of the last one, and the offsets where reading goes on.
 
-    `are_routine`: the run has nothing but heartbeats of the connector. Whoever waits for a position writes one with a
-    mark.
+    `state`: the chain's behind the run. `are_routine`: the run has nothing but heartbeats of the connector. Whoever
+    waits for a position writes one with a mark.
     """
 
     digest: str | None
     next_offsets: Offsets
+    state: ChainState
     are_routine: bool = False
 
 
@@ -77,34 +112,33 @@ class HeartbeatChain:
         self._verifiable_from = verifiable_from
         self._is_confirmed = is_confirmed
         # the log may have lost older heartbeats: then the first one is accepted without a check
-        self._is_linked = verifiable_from == 0
-        # LSNs of the commits that this stream has read, ascending: a heartbeat's slot LSN has to be one of them
-        self._commits = np.empty(0, np.int64)
-        # without our classes in Connect, heartbeats have no slot LSN, and nobody asks for a commit's
-        self._has_slots = True
+        self._state = ChainState(verifiable_from == 0, np.empty(0, np.int64))
 
     def check(self, run: Ends, before: Position, start: Offsets) -> CheckedBeats:
-        """Check the heartbeats of a run that follows on `before`.
+        """Check the heartbeats of a run that follows on `before`; it counts once it is kept.
 
         Raises HistoryLostError when the log lacks commits.
         """
-        if self._has_slots:
-            self._commits = np.concatenate([self._commits, run.lsn])[-MOST_COMMITS:]
+        state = self._state.with_run(run)
+        last = before.beat if state.is_linked else None
         beating = run.touching(str(self._table.name))
         # the reader would wait for heartbeats that retention has deleted: the ENDs count them
         beating = beating[run.lsn[beating] >= self._verifiable_from]
         if not len(beating):
-            return CheckedBeats(before.beat if self._is_linked else None, start)
+            return CheckedBeats(last, start, state)
         has_beat = np.zeros(len(run), np.bool_)
         has_beat[beating] = True
         read = self._reader.read(run.where(has_beat), [self._table], start)
         ranked = read.batch.changes[self._table.name]
         beats = _to_beats(ranked.changes, ranked.ranks, self._pipeline, run)
-        last = before.beat if self._is_linked else None
-        self._is_linked = True
-        digest = check_beats(beats, last, self._is_captured)
-        self._forget_confirmed(beats)
-        return CheckedBeats(digest, read.next_offsets, len(beating) == len(run) and self._are_routine(run, beats))
+        digest = check_beats(beats, last, lambda lsn: state.has_commit(lsn) or self._is_confirmed(lsn))
+        state = replace(state.without_confirmed(beats), is_linked=True)
+        are_routine = len(beating) == len(run) and self._are_routine(run, beats)
+        return CheckedBeats(digest, read.next_offsets, state, are_routine)
+
+    def keep(self, checked: CheckedBeats) -> None:
+        """Go on behind the checked run. One that is not kept may be checked again, in parts."""
+        self._state = checked.state
 
     def _are_routine(self, run: Ends, beats: Sequence[CapturedBeat]) -> bool:
         # a change of any other table counts, followed or not; and a text that is no beat may be anything
@@ -117,21 +151,7 @@ class HeartbeatChain:
 
         The tables whose changes it left out then are copied again.
         """
-        self._is_linked = False
-
-    def _is_captured(self, lsn: Lsn) -> bool:
-        at = int(np.searchsorted(self._commits, lsn))
-        return (at < len(self._commits) and bool(self._commits[at] == lsn)) or self._is_confirmed(lsn)
-
-    def _forget_confirmed(self, beats: Sequence[CapturedBeat]) -> None:
-        """Forget commits below the connector's last slot LSN: a slot only moves forwards. Without one, forget all."""
-        read = [beat for captured in beats if (beat := read_beat(captured.text))]
-        # the toolkit's own have a mark, and never a slot LSN
-        slots = [beat.slot_lsn or 0 for beat in read if beat.mark in {None, START}]
-        if slots:
-            self._has_slots = max(slots) > 0
-            kept = np.searchsorted(self._commits, max(slots)) if self._has_slots else len(self._commits)
-            self._commits = self._commits[kept:]
+        self._state = replace(self._state, is_linked=False)
 
 
 def check_beats(

@@ -31,7 +31,7 @@ from cdc.sinks.lake.storage.base import Storage
 class MissingChanges:
     """The changes that one table needs from a run: `count` changes of its topic with END offsets above `after`.
 
-    `needs_driver`: the driver has to see each of them.
+    `needs_driver`: the driver has to see each of them, and no task reads them.
     """
 
     table: Table
@@ -47,7 +47,8 @@ class TaskResult:
     """One task's result for one partition of a topic.
 
     `count`: distinct changes of the run, refused ones included. `until`: the offset after the last of them. `net`: the
-    rest for the driver. `is_complete`: False when the driver must read the whole table itself.
+    rest for the driver. `is_complete`: False when the driver must read the whole table itself. `is_too_large`: the
+    messages are more bytes than the plan lets a task have, and nothing else is known.
     """
 
     topic: str
@@ -57,18 +58,20 @@ class TaskResult:
     written: Sequence[WrittenRows]
     net: NetChanges | None
     is_complete: bool
+    is_too_large: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
     """The input of all tasks.
 
-    A task stops at the first message beyond the run, unless `is_patient`.
+    A task stops at the first message beyond the run, unless `is_patient`, and when it has more than `most_bytes`.
     """
 
     ranks: Ranks
     missing: Mapping[str, MissingChanges]
     placeholder: str
+    most_bytes: int
     is_patient: bool
 
 
@@ -108,6 +111,8 @@ def process_partition(messages: Iterable[Messages], stretch: Stretch, plan: Task
         # run, too few are found, and the driver retries with `is_patient`
         if len(batch) and not reading.add(batch) and not plan.is_patient:
             break
+        if reading.bytes > plan.most_bytes:
+            return TaskResult(stretch.topic, stretch.partition, 0, None, (), None, is_complete=False, is_too_large=True)
     return reading.result()
 
 
@@ -123,6 +128,7 @@ class _PartitionReader:
         self._refused: list[RefusedMessage] = []
         self._until: int | None = None
         self._has_foreign = False
+        self.bytes = 0
 
     def add(self, messages: Messages) -> bool:
         """Add messages; returns whether the last one belongs to the run, so that more may follow."""
@@ -135,6 +141,7 @@ class _PartitionReader:
         last = [*offsets[decoded.at[own]].tolist(), *(message.refusal.offset for message in refused)]
         if last:
             self._until = max(last) + 1
+            self.bytes += sum(map(len, messages.value))
             self._changes.append((decoded.changes.take(own), places[own]))
             self._refused += refused
         return bool(last) and max(last) == int(offsets[-1])
@@ -152,7 +159,7 @@ class _PartitionReader:
         late = [message for message in self._refused if self._plan.ranks.is_behind(message.tx_id, after)]
         refused = len({(message.tx_id, message.total_order) for message in late})
         # unreadable messages, and those behind them, need all partitions
-        alone = not (self._refused or self._has_foreign or self._missing.needs_driver)
+        alone = not (self._refused or self._has_foreign)
         part = TaskResult(self._missing.topic, self._partition, refused, self._until, (), None, is_complete=alone)
         if not self._changes:
             return part

@@ -88,9 +88,11 @@ class Sampler:
             return {}
         process = psutil.Process(job.process.pid)
         sizes = [(each.name(), each.memory_info().rss / 2**20) for each in process.children(recursive=True)]
-        own, java = process.memory_info().rss / 2**20, sum(size for name, size in sizes if "java" in name)
-        others = sum(size for name, size in sizes if "java" not in name)
-        sizes_by_name = {"python": own, "pythons": own + others, "java": java, "held": _held_bytes(process.pid) / 2**20}
+        # of a process that is being killed, all of these are 0
+        used = process.memory_info()
+        own, java = used.rss / 2**20, sum(size for name, size in sizes if "java" in name)
+        others, held = sum(size for name, size in sizes if "java" not in name), (used.rss - used.shared) / 2**20
+        sizes_by_name = {"python": own, "pythons": own + others, "java": java, "held": held}
         return {name: round(size, 1) for name, size in sizes_by_name.items()}
 
     def _disk(self) -> Sample:
@@ -108,12 +110,6 @@ class Sampler:
             "rows": rows,
             "index_mib": round(sum(state) / 2**20, 1),
         }
-
-
-def _held_bytes(pid: int) -> int:
-    """The memory of a process that no file has."""
-    [found] = re.findall(r"^RssAnon:\s+([0-9]+) kB$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
-    return int(found) * 1024
 
 
 def _sizes(folder: Path) -> list[int]:

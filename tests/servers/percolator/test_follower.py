@@ -16,6 +16,7 @@ from cdc.sinks.opensearch.layout import Searchable
 from cdc.sinks.percolator import search
 from cdc.sinks.percolator.evaluation import Evaluation, Outcome
 from cdc.sinks.percolator.layout import OwnFields
+from cdc.sinks.percolator.matches import Change, Matches
 from cdc.sinks.percolator.queries import Queries
 from tests.contract.fed import changed
 from tests.servers.percolator.play import LISTINGS, SEARCHES, Scene, at, batch, listing, make_scene, saved, scene
@@ -137,6 +138,26 @@ def test_lost_matches_are_told_again(scene: Scene) -> None:
     scene.apply(3)
     assert [event["kind"] for event in scene.events()] == ["match", "match"]
     assert scene.present() == {(1, 7)}
+
+
+def test_matches_that_are_only_half_noted_are_read_again(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene.apply(2, searches={(1,): saved(1, ALL)})
+    noted, put = list[Change](), Matches.put
+
+    def fail(there: Matches, change: Change) -> None:
+        if noted:
+            raise MemoryError
+        noted.append(change)
+        put(there, change)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Matches, "put", fail)
+        with pytest.raises(MemoryError):
+            scene.apply(3, {(7,): listing(7), (8,): listing(8)})
+    # the batch before was told: it does not come again
+    scene.apply(4, {(7,): None, (8,): None})
+    assert scene.told() == scene.present() == set()
+    assert len(scene.events()) == 4
 
 
 def test_no_match_is_told_before_the_queries_are_there(make_scene: Callable[..., Scene]) -> None:

@@ -190,6 +190,22 @@ def test_the_query_with_the_most_matches_is_refused_beyond_the_memory(make_scene
         assert "the matches of all queries would be more than 6 (match_bytes), and it has the most" in told
 
 
+def test_a_query_that_fails_at_a_row_leaves_its_room_to_others(make_scene: Callable[..., Scene]) -> None:
+    queries = {"table": "saved_searches", "column": "query", "scripts": True}
+    scene = ready(make_scene(match_bytes=MATCH_BYTES * 6, queries=queries))
+    failing = {"script": {"script": {"source": "10 / doc['price'].value > 3"}}}
+    scene.apply(2, {(n,): listing(n, price=2) for n in range(3)}, {(1,): saved(1, failing), (2,): saved(2, ALL)})
+    scene.apply(3, {(n,): listing(n, price=n - 3) for n in range(3, 6)})
+    assert scene.told() == {(2, n) for n in range(6)}
+
+
+def test_a_query_that_is_deleted_leaves_its_room_once(make_scene: Callable[..., Scene]) -> None:
+    scene = ready(make_scene(match_bytes=MATCH_BYTES * 6))
+    scene.apply(2, {(n,): listing(n) for n in range(3)}, {(1,): saved(1, ALL), (2,): saved(2, ALL)})
+    scene.apply(3, {(n,): listing(n, price=7) for n in range(7)}, {(1,): None})
+    assert scene.told() == set()
+
+
 UNLIKE: dict[str, dict[str, Any]] = {
     "more_like_this": {"more_like_this": {"fields": ["title"], "like": "boat", "min_term_freq": 1}},
     "min_score": {"bool": {"must": [{"function_score": {"query": ALL, "min_score": 2}}]}},

@@ -41,6 +41,7 @@ class LogInMemory:
         self._news = news
         self.began: dict[str, int] = {}
         self.most_waiting: dict[str, int] = {}
+        self.forgotten: set[str] = set()
         self.reads = 0
 
     def put(self, topic: str, found: Sequence[Messages]) -> None:
@@ -87,6 +88,7 @@ class LogInMemory:
 
     def forget(self, topic: str) -> None:
         """The next read seeks anyway."""
+        self.forgotten.add(topic)
 
     def check_alive(self) -> None:
         """It is."""

@@ -27,7 +27,9 @@ from cdc.run.follow import lake_stream, table_joiner
 from cdc.run.follow.lake_stream import LakeStream
 from cdc.run.follow.lake_stream_parts import LakeStreamConfig, LakeStreamHooks, Readers
 from cdc.run.follow.large_runs import LargeRunReader
+from cdc.run.follow.run_cuts import RunCuts
 from cdc.run.follow.schema_changes import SchemaChanges
+from cdc.run.follow.step_size import StepBounds
 from cdc.run.follow.stop_reports import StopReports
 from cdc.run.follow.stop_requests import StopRequests
 from cdc.run.health.heartbeat_chain import HeartbeatChain
@@ -165,12 +167,14 @@ class Stream(LakeStream):
 
     def follow(self, *transactions: int) -> None:
         """Apply these, a run each."""
-        self._apply([ends(each) for each in transactions])
+        self._cuts = RunCuts(self.follower, StepBounds(1, 1, 1), self._schema.table)
+        self._apply(ends(*transactions))
         self._await_commit()
 
     def follow_in_one_run(self, *transactions: int) -> None:
         """Apply these in one batch."""
-        self._apply([ends(*transactions)])
+        self._cuts = RunCuts(self.follower, StepBounds(100, 1, 100), self._schema.table)
+        self._apply(ends(*transactions))
         self._await_commit()
 
 

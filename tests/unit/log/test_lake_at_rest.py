@@ -45,7 +45,8 @@ class Resting(Stream):
 
     def take(self, *numbers: int) -> None:
         """Take these transactions, one after the other; what is no change is a heartbeat."""
-        self._apply([end(number) for number in numbers])
+        for number in numbers:
+            self._apply(end(number))
         self._await_commit()
 
     @property
@@ -87,10 +88,24 @@ def test_heartbeats_alone_get_one_cut_a_minute(lake: PlacedLake) -> None:
     assert reached(lake) == 107
 
 
+@pytest.mark.parametrize("kind", [Resting, Stream])
+def test_no_cut_shows_a_table_that_is_ahead(lake: PlacedLake, kind: type[Stream]) -> None:
+    """A kill came between the tables of a transaction that is a run of its own."""
+    before = reached(lake)
+    stream = kind(lake, beats=ROUTINE)
+    stream._furthest = 110
+    stream._apply(end(101))
+    stream._await_commit()
+    assert reached(lake) == before
+    stream._apply(end(110))
+    stream._await_commit()
+    assert reached(lake) == 110
+
+
 def test_a_folder_gets_a_cut_for_each(lake: PlacedLake) -> None:
     stream = Stream(lake, beats=ROUTINE)
     for number in (101, 102, 103):
-        stream._apply([end(number)])
+        stream._apply(end(number))
         stream._await_commit()
         assert reached(lake) == number
 

@@ -61,6 +61,8 @@ def test_one_of_more_bytes_than_fit_is_left_before_all_of_it_is_read() -> None:
     with pytest.raises(RunTooLargeError):
         reader.read(run_of(range(100)), [THINGS], {}, most_bytes=250_000)
     assert 20 <= log.reads <= 25
+    # nothing of it waits on, which would count as a shorter run's
+    assert log.forgotten == {TOPIC}
     # one that is whole is read, whatever its size
     log = LogInMemory({TOPIC: messages}, limit_reads(repeat({})))
     reader = RunReader(cast("StandingConsumer", log), "p", PLACEHOLDER)

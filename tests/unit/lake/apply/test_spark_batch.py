@@ -1,5 +1,6 @@
 """A run processed by tasks and committed by the driver ends as the model says."""
 
+import sys
 import tempfile
 from pathlib import Path
 
@@ -33,10 +34,12 @@ def ends(history: list[Sent]) -> Ends:
     return to_columns(TransactionEnd(rank, rank, Lsn(rank), 0, {"public.things": 1}) for rank in ranks)
 
 
-def run_tasks_on(writer: TableWriter, changes: list[Change], run: Ends, after: int, rows: int) -> list[TaskResult]:
+def run_tasks_on(
+    writer: TableWriter, changes: list[Change], run: Ends, after: int, rows: int, most_bytes: int = sys.maxsize
+) -> list[TaskResult]:
     """Run the tasks on these changes; returns their results."""
     wanted = MissingChanges(THINGS, topic(THINGS), len(changes), after, writer.storage, needs_driver=False)
-    plan = TaskPlan(Ranks.of(run), {wanted.topic: wanted}, PLACEHOLDER, is_patient=False)
+    plan = TaskPlan(Ranks.of(run), {wanted.topic: wanted}, PLACEHOLDER, most_bytes, is_patient=False)
     read = [as_they_come(partition, rows) for partition in messages(THINGS, changes, 3)]
     return [process_partition(own, Stretch(wanted.topic, n, 0, 1_000_000), plan) for n, own in enumerate(read)]
 
@@ -87,6 +90,17 @@ def test_a_task_stops_at_the_end_of_the_run(tmp_path: Path) -> None:
     parts = run_tasks_on(writer, history, ends([Sent(tuple(_insert(n)), {}) for n in range(1, 10)]), 0, 5)
     assert sum(part.count for part in parts) == 9
     assert all(part.until is None or part.until <= 20 for part in parts)
+
+
+def test_a_task_gives_up_beyond_its_bytes(tmp_path: Path) -> None:
+    lake = in_folder(tmp_path)
+    copy_rows(lake, THINGS, list(COPY.values()))
+    writer, run = open_writer(lake), ends([Sent(tuple(_insert(n)), {}) for n in range(1, 100)])
+    history: list[Change] = [change for n in range(1, 100) for change in _insert(n)]
+    before = {*tmp_path.rglob("*.parquet")}
+    parts = run_tasks_on(writer, history, run, 0, 5, most_bytes=2_000)
+    assert [part.is_too_large for part in parts] == [True, True, True]
+    assert {*tmp_path.rglob("*.parquet")} == before
 
 
 def _insert(n: int) -> list[Change]:

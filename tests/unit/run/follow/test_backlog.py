@@ -54,7 +54,7 @@ def follow(lake: PlacedLake, *parts: Ends, awaited: int = BEFORE_LOG) -> int:
     copy_old_table(lake)
     stream = Stream(lake)
     stream._readers = replace(stream._readers, ends=cast(EndReader, Parts(lake, parts, awaited)))
-    stream._step = StepSize(StepBounds(1, 1, 1))
+    stream._cuts.step = StepSize(StepBounds(1, 1, 1))
     stream(cast(DataFrame, None), 0)
     return reached(lake)
 

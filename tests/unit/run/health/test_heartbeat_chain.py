@@ -122,13 +122,14 @@ class OpenedChain(HeartbeatChain):
 
     @property
     def kept(self) -> int:
-        return len(self._commits)
+        return len(self._state.commits)
 
     def read(self, *lsns: int) -> None:
         """Read the commits at these LSNs in one run."""
         commits = {beat.commit for beat in self.beats}
         run = to_columns([TransactionEnd(n, n, Lsn(n), 0, {self.table: 1} if n in commits else {}) for n in lsns])
         found = self.check(run, self.position, self.start)
+        self.keep(found)
         self.position, self.start = Position(lsns[-1], Lsn(lsns[-1]), lsns[-1], beat=found.digest), found.next_offsets
 
 
