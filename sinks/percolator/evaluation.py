@@ -1,9 +1,11 @@
 """Finds out, at one cut, which rows of a table match which queries, as far as that may have changed."""
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,7 +24,9 @@ from cdc.sinks.percolator.matches import MATCH_BYTES, NONE, Found, Matches
 from cdc.sinks.percolator.percolators import Percolators, Refused
 from cdc.sinks.percolator.queries import Key, Queries
 from cdc.sinks.percolator.search import QueryRefusedError
-from cdc.sinks.percolator.settings import PercolatorSettings
+
+FEW_DOCUMENTS: Final = 500
+"""A request of so few that takes too long is a query's fault; one of more is sent again in halves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,8 @@ class Evaluation:
     refused: Refused = field(default_factory=dict)
     counts: Counter[Key] = field(default_factory=Counter)
     """How many more matches than before each query has."""
+    at_once: int = sys.maxsize
+    """Rows in one request, since more took too long."""
     settled: Set[Key] = NONE
     """The queries whose matches are counted, whatever the changed rows match: all that have changed or ended."""
 
@@ -146,7 +152,7 @@ class Evaluation:
             for portion in portions(part.rows):
                 keys = key_documents(portion, self._table).to_pylist()
                 texts = write_documents(portion, self._table)
-                for places in _requests(texts, self.percolators.settings):
+                for places in self._requests(texts):
                     self._take(dict(self._match(keys[places], texts[places].to_pylist())), found, same)
             for portion in portions(part.gone):
                 self._take({key: set() for key in key_documents(portion, self._table).to_pylist()}, found, same)
@@ -196,20 +202,28 @@ class Evaluation:
                     search.to_refusal(self.percolators.cluster, error), QueryRefusedError
                 ):
                     raise
+                if not isinstance(error, RequestError) and len(texts) > FEW_DOCUMENTS:
+                    return self._matching_halves(texts)
                 # one query fails the whole request, or makes it take too long
                 failing = search.find_failing(self.client, index, own, texts)
                 if not failing:
                     raise
                 self._refuse({key: f"it fails at a row: {reason}" for key, reason in failing.items()})
 
+    def _matching_halves(self, texts: Sequence[str]) -> Sequence[tuple[Key, Sequence[int]]]:
+        """Match the documents in two requests, and so many at once from here on: all queries together may be slow."""
+        self.at_once = half = len(texts) // 2
+        later = ((query, [half + slot for slot in slots]) for query, slots in self._matching(texts[half:]))
+        return [*self._matching(texts[:half]), *later]
 
-def _requests(texts: pa.Array, settings: PercolatorSettings) -> Iterator[slice]:
-    """Cut documents into requests, by the limits of their number and bytes."""
-    start, size = 0, 0
-    for place, length in enumerate(pc.binary_length(texts).to_pylist()):
-        if place > start and (place - start >= settings.documents_at_once or size + length > settings.bulk_bytes):
-            yield slice(start, place)
-            start, size = place, 0
-        size += length
-    if len(texts):
-        yield slice(start, len(texts))
+    def _requests(self, texts: pa.Array) -> Iterator[slice]:
+        """Cut documents into requests, by the limits of their number and bytes."""
+        settings, start, size = self.percolators.settings, 0, 0
+        for place, length in enumerate(pc.binary_length(texts).to_pylist()):
+            is_full = place - start >= min(settings.documents_at_once, self.at_once)
+            if place > start and (is_full or size + length > settings.bulk_bytes):
+                yield slice(start, place)
+                start, size = place, 0
+            size += length
+        if len(texts):
+            yield slice(start, len(texts))

@@ -23,6 +23,8 @@ from cdc.sinks.percolator.queries import Key
 PAGE: Final = 1000
 MOST_HITS: Final = 10_000
 """Of one answer: OpenSearch's default limit (index.max_result_window)."""
+MOST_MATCHES: Final = 5_000_000
+"""Of one answer, where each query matches each row: 40 MB."""
 KEEP_ALIVE: Final = "5m"
 MATCH_ALL: Final = '{"match_all":{}}'
 MATCH_NONE: Final = '{"match_none":{}}'
@@ -48,7 +50,7 @@ def percolate(
     own: OwnFields,
     documents: Sequence[str],
     among: Sequence[Key] | None = None,
-    most: int = MOST_HITS,
+    most: int | None = None,
 ) -> Iterator[tuple[Key, Sequence[int]]]:
     """Find the queries (only those `among` these keys) that match any of the documents: the query's key, and the
     documents' places."""
@@ -56,7 +58,7 @@ def percolate(
     if among is not None:
         chosen = f'{{"terms":{{"{own.key}":{json.dumps(list(among))}}}}}'
         asked = f'{{"bool":{{"must":{asked},"filter":{chosen}}}}}'
-    after = ""
+    after, most = "", most or max(min(MOST_HITS, MOST_MATCHES // len(documents)), 1)
     while True:
         # by key, so that the next page goes on behind the last one
         body = f'{{"query":{asked},"sort":["{own.key}"],"size":{most},"_source":false{after}}}'

@@ -33,8 +33,9 @@ class PercolatorSettings(ClusterSettings):
     match_bytes: int = Field(default=512 * 1024 * 1024, ge=250)
     """Memory for the matches that there are in one table, 250 bytes each: to keep one, and for what was found of it
     while the table is matched as a whole. Beyond it, the queries with the most matches are refused."""
-    documents_at_once: int = Field(default=500, ge=1)
-    """Most rows in one request that matches them with the queries."""
+    documents_at_once: int = Field(default=5_000, ge=1)
+    """Most rows in one request that matches them with the queries. A node looks at each query once a request: with 200
+    ranges, 5,000 rows at once take a quarter of what they take 500 at a time."""
 
     def topic_names(self, prefix: str, follower: str) -> tuple[str, str, str]:
         """The topics of matches, of those that there are, and of the position; `prefix`: the log's."""

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from cdc.core.errors import UnreachableError
-from cdc.sinks.percolator import search
+from cdc.sinks.percolator import evaluation, search
 from cdc.sinks.percolator.matches import MATCH_BYTES
 from tests.servers.percolator.play import LISTINGS, SEARCHES, Scene, listing, make_scene, saved, scene
 from tests.servers.search.faulty_node import Faulty
@@ -147,6 +147,30 @@ def test_a_query_that_only_fails_is_stopped_and_the_others_go_on(
         [told] = scene.remarks()
         assert "where id = 2" in told
         assert "data too large" in told
+        scene.follower.close()
+
+
+def test_rows_that_take_too_long_together_are_matched_in_halves(
+    make_scene: Callable[..., Scene], search_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No query is to blame when all of them together are slow."""
+    monkeypatch.setattr(evaluation, "FEW_DOCUMENTS", 1)
+    asked = list[int]()
+
+    def fail(body: bytes) -> tuple[int, Any] | None:
+        if b'"percolate"' not in body:
+            return None
+        asked.append(body.count(b'"title"'))
+        return (500, {"error": {"reason": "it has run for too long"}}) if asked[-1] > 2 else None
+
+    with Faulty(search_url, search_fault=fail).listening() as url:
+        scene = ready(make_scene(url=url, documents_at_once=8))
+        scene.apply(2, searches={(1,): saved(1, ALL), (2,): saved(2, CHEAP)})
+        scene.apply(3, {(n,): listing(n, price=n) for n in range(11)})
+        assert scene.told() == {*((1, n) for n in range(11)), *((2, n) for n in range(5))}
+        assert scene.remarks() == []
+        # later requests are as small from the start
+        assert asked == [8, 4, 2, 2, 4, 2, 2, 2, 1]
         scene.follower.close()
 
 
