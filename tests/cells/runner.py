@@ -51,7 +51,7 @@ class Runner:
         self._followed.waited = {}
         try:
             if cell.phase != "bootstrap":
-                self._make_whole()
+                self._make_whole(cell)
             result = self._run_verb(cell) if cell.phase in VERB_PHASES else self._run_beside(cell)
         except (CdcError, AssertionError) as error:
             found = f"{type(error).__name__}: {error} {self._followed.describe()}"
@@ -69,12 +69,13 @@ class Runner:
     def close(self) -> None:
         self._followed.end()
 
-    def _make_whole(self) -> None:
-        """A pipeline that is bootstrapped, and followed."""
+    def _make_whole(self, cell: Cell) -> None:
+        """A pipeline that is bootstrapped, and every follower has it: what a cell waits for is its own doing."""
         if self._is_whole:
             return
         self._renew()
         bootstrap(self._world.pipeline, self._world.spark)
+        self._followed.recover(cell)
         self._is_whole = True
 
     def _renew(self) -> None:
