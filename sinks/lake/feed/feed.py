@@ -218,9 +218,7 @@ class LakeFeed:
         if log is None:
             raise TableLostError(name, "it is gone from the lake")
         snapshot = log.snapshot
-        commit = cut.commits.get(str(name), snapshot.commit_id)
-        # ids too: after a table was put back, the same version may be another one. A checkpoint tells no commit's
-        if cut.ids[str(name)] != snapshot.table_id or snapshot.commit_id not in (None, commit):
+        if not cut.has_version(str(name), snapshot):
             raise TableLostError(name, f"version {snapshot.version} of a cut is another one in the lake now")
         return snapshot
 
