@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import inf
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -19,12 +20,15 @@ from cdc.sinks.lake.delta.log import DeltaLog, LogDamagedError
 from cdc.sinks.lake.delta.scan import LakeCopy, Share, live_rows
 from cdc.sinks.lake.delta.snapshot import Snapshot
 from cdc.sinks.lake.feed.change_cache import ChangeCache
-from cdc.sinks.lake.feed.commit_changes import CommitChanges, LazyParts, read_whole
+from cdc.sinks.lake.feed.commit_changes import CommitChanges, LazyParts, fold_versions, read_whole
 from cdc.sinks.lake.feed.frames import open_frame
 from cdc.sinks.lake.feed.small_tables import read_small
 from cdc.sinks.lake.feed.standing import stand_at
 from cdc.sinks.lake.layout import Lake
 from cdc.sinks.lake.metadata.cuts import Cut, Cuts
+
+MERGED_BYTES: Final = 8 * 2**20
+"""Of the files with the changes of several versions that are merged in memory, where they take twenty times as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,17 +243,20 @@ class LakeFeed:
         # cached versions need no check: this process committed them
         if named and versions[-1].actions and commit_id(versions[-1].actions) != named:
             raise TableLostError(table.name, f"version {last} of a cut is another one in the lake now")
-        # read lazily; a single version is read a part at a time
+        # read lazily; what is large is read a part at a time
         return LazyParts(
             partial(self._iterate_changes, table, [version for version in versions if version.change_bytes])
         )
 
     def _iterate_changes(self, table: Table, pieces: Sequence[CommitChanges]) -> Iterator[FeedRows]:
         """Yield the changes of versions in parts with disjoint keys: one version's own, or the fold of several."""
-        if len(pieces) > 1:
+        if len(pieces) == 1:
+            yield from pieces[0].parts()
+        elif sum(piece.change_bytes for piece in pieces) > MERGED_BYTES:
+            yield from fold_versions(pieces, table)
+        elif pieces:
+            # one part: each costs a follower a request
             yield merge_versions([read_whole(piece, table) for piece in pieces], table)
-        for piece in pieces if len(pieces) == 1 else ():
-            yield from piece.parts()
 
     def change_bytes(self, table: Table, since: Cut, until: Cut) -> int:
         """Size of the files with a table's changes between two cuts, whether they are cached or not."""
