@@ -69,7 +69,10 @@ class TableSteps:
                 step.lost |= self._tables.open(cut, [name])
 
     def choose_cut(self, since: Cut, newest: Cut, views: Collection[TableName]) -> Cut:
-        """The furthest cut of the tables up to which the changes are few; the next one if none is."""
+        """The furthest cut of the tables up to which the changes are few; the next one if none is.
+
+        It is no nearer one than that of which views have rows already: they would be in a cut before their own.
+        """
         if self._is_near(newest, views):
             return newest
         between = [
@@ -79,11 +82,13 @@ class TableSteps:
         ]
         if not between or not between[0].is_next_to(since):
             return newest
-        chosen = between[0]
+        begun = self._store.find_begun(since, views)
+        chosen = begun if begun and newest.position.covers(begun.position) else between[0]
         for cut in between:
-            if not self._is_near(cut, views):
-                break
-            chosen = cut
+            if not chosen.position.covers(cut.position):
+                if not self._is_near(cut, views):
+                    break
+                chosen = cut
         return chosen
 
     def _is_near(self, cut: Cut, views: Collection[TableName]) -> bool:
