@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdc.columns.feed import FeedRows
+from cdc.columns.rows.row_fingerprints import identifying_columns
 from cdc.columns.types.arrow_types import arrow_schema, conform
 from cdc.core.table import Table
 from cdc.sinks.lake.delta.actions import Action, Add, Cdc, Remove, of_type
@@ -71,14 +72,14 @@ class CommitChanges:
         else:
             yield from fold_versions([self], self.table)
 
+    def changed_keys(self) -> Iterator[pa.Table]:
+        """Yield what identifies the changed rows, in parts; of some rows perhaps twice."""
+        yield from self._read_rows(pa.schema([self._schema.field(name) for name in identifying_columns(self.table)]))
+        yield from self.gone()
+
     def rows(self) -> Iterator[pa.Table]:
         """Yield the rows that are new or others since, in parts."""
-        if self.cached is not None:
-            yield conform(self.cached.rows.rows, self._schema)
-        elif any(of_type(self.actions, Cdc)):
-            yield from self._select_changes(UPSERTS, self._schema)
-        else:
-            yield from self._read_live(Add, self._schema)
+        yield from self._read_rows(self._schema)
 
     def gone(self) -> Iterator[pa.Table]:
         """Yield the keys of rows that were deleted, in parts; some perhaps are there again, in `rows`."""
@@ -89,6 +90,14 @@ class CommitChanges:
             yield from self._select_changes(DELETES, schema)
         else:
             yield from self._read_live(Remove, schema)
+
+    def _read_rows(self, schema: pa.Schema) -> Iterator[pa.Table]:
+        if self.cached is not None:
+            yield conform(self.cached.rows.rows, schema)
+        elif any(of_type(self.actions, Cdc)):
+            yield from self._select_changes(UPSERTS, schema)
+        else:
+            yield from self._read_live(Add, schema)
 
     @property
     def _schema(self) -> pa.Schema:

@@ -231,22 +231,30 @@ class LakeFeed:
 
         Raises HistoryLostError when the lake no longer has them, also while they are read.
         """
+        # no bytes: compaction, or a commit of metadata only
+        pieces = [commit for commit in self._list_commits(table, since, until) if commit.change_bytes]
+        # read lazily; what is large is read a part at a time
+        return LazyParts(partial(self._iterate_changes, table, pieces)) if pieces else ()
+
+    def changed_keys(self, table: Table, since: Cut, until: Cut) -> Iterator[pa.Table]:
+        """What identifies the rows that have changed, in parts, some perhaps more than once; raises as `changes`."""
+        for commit in self._list_commits(table, since, until):
+            if commit.change_bytes:
+                yield from commit.changed_keys()
+
+    def _list_commits(self, table: Table, since: Cut, until: Cut) -> Sequence[CommitChanges]:
         first, last = since.versions.get(str(table.name)), until.versions.get(str(table.name))
         if first is None or last is None or first >= last:
             return ()
         log = self._log(table.name)
         if log is None:
             raise TableLostError(table.name, "it is gone from the lake")
-        # no bytes: compaction, or a commit of metadata only
         versions = [self._read_commit(table, log, version) for version in range(first + 1, last + 1)]
         named = until.commits.get(str(table.name))
         # cached versions need no check: this process committed them
         if named and versions[-1].actions and commit_id(versions[-1].actions) != named:
             raise TableLostError(table.name, f"version {last} of a cut is another one in the lake now")
-        # read lazily; what is large is read a part at a time
-        return LazyParts(
-            partial(self._iterate_changes, table, [version for version in versions if version.change_bytes])
-        )
+        return versions
 
     def _iterate_changes(self, table: Table, pieces: Sequence[CommitChanges]) -> Iterator[FeedRows]:
         """Yield the changes of versions in parts with disjoint keys: one version's own, or the fold of several."""
@@ -254,7 +262,7 @@ class LakeFeed:
             yield from pieces[0].parts()
         elif sum(piece.change_bytes for piece in pieces) > MERGED_BYTES:
             yield from fold_versions(pieces, table)
-        elif pieces:
+        else:
             # one part: each costs a follower a request
             yield merge_versions([read_whole(piece, table) for piece in pieces], table)
 
