@@ -10,7 +10,7 @@ import numpy as np
 
 from cdc.columns.rows.held import Held
 from cdc.columns.rows.row_prints import Names, name_rows, print_names
-from cdc.core.errors import PreconditionError
+from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.core.table import Table
 from cdc.core.waiting import Deadline
 from cdc.run.verify.rolling.comparison import concat_names
@@ -46,18 +46,27 @@ class MovedRows:
         """Add what has changed up to the newest cut; returns it.
 
         Raises HistoryLostError when the lake no longer has the changes, PreconditionError when it has another table
-        since, or one without a key has changed, whose rows have no names.
+        since, or other cuts, or a table without a key has changed, whose rows have no names.
         """
         newest = self._feed.last_cut()
         while self._at.position.end_offset < newest.position.end_offset:
-            listed = self._feed.cuts_after(self._at, CUTS_AT_A_TIME)
-            steps = [cut for cut in listed if not _is_behind(cut, newest)]
+            steps = [cut for cut in self._list_cuts() if not _is_behind(cut, newest)]
             if not steps:
                 break
             for cut in steps:
                 self._add(self._at, cut)
                 self._at = cut
         return newest
+
+    def _list_cuts(self) -> Sequence[Cut]:
+        try:
+            return self._feed.cuts_after(self._at, CUTS_AT_A_TIME)
+        except HistoryLostError as error:
+            # no follower stands there: none has lost anything
+            raise PreconditionError(
+                f"the lake no longer has all that changed in {self._table.name} while it was compared",
+                "it is compared again; raise the lake's retention_hours if that ends like this, too",
+            ) from error
 
     def names(self, form: Held | None) -> Names:
         return self._names[_name_form(form)].read()

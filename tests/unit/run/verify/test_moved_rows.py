@@ -12,10 +12,11 @@ from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.run.verify.rolling.comparison import concat_names
 from cdc.run.verify.rolling.moved_rows import CUTS_AT_A_TIME, MovedRows
 from cdc.sinks.lake.feed.feed import LakeFeed
+from cdc.sinks.lake.metadata import table as metadata_table
 from tests.contract.followers import OTHERS
 from tests.support.histories import THINGS
 from tests.support.lake.places import in_folder
-from tests.support.lake.tracked import TrackedLake
+from tests.support.lake.tracked import NAME, TrackedLake
 
 
 def names(*keys: int) -> Names:
@@ -101,3 +102,18 @@ def test_of_changed_rows_only_what_names_them_is_read(tmp_path: Path) -> None:
     parts = [*feed.changed_keys(THINGS, since, feed.last_cut())]
     assert {tuple(part.column_names) for part in parts} == {("id",)}
     assert {key for part in parts for key in part["id"].to_pylist()} == {1, 2, 7}
+
+
+def test_cuts_that_the_lake_has_forgotten_cost_no_follower_a_new_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # of cuts: they are deleted where files are compacted
+    monkeypatch.setattr(metadata_table, "COMPACT_AT_FILES", 2)
+    lake = TrackedLake(in_folder(tmp_path))
+    feed = LakeFeed(None, lake.lake)
+    moved = MovedRows(feed, THINGS, feed.last_cut(), [None])
+    for number in (1, 2):
+        lake.put(number, {"id": 2, "small": number, "big": "a"})
+    lake.follower.cuts.maintain(0, None)
+    with pytest.raises(PreconditionError, match=f"changed in {NAME} while it was compared → it is compared again"):
+        moved.extend()
