@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from cdc.core.errors import HistoryLostError, PreconditionError
-from cdc.core.position import Bookmark, Lsn, Position
+from cdc.core.position import BEFORE_LOG, Bookmark, Lsn, Position
 from cdc.core.table import TableName
 from cdc.sinks.lake.apply.tables import LakeTable, LakeTables
 from cdc.sinks.lake.layout import SOURCE_PROPERTY, Lake
@@ -46,20 +46,20 @@ class ViewStore:
 
     def find(self, view: ViewDefinition) -> LakeTable | None:
         """The view's table, if it was filled by this definition and is not stopped."""
-        table = self._find_table(view)
+        table = self._find_table(view.name)
         if table is None or not view.is_noted_in(table.writer.snapshot.configuration):
             return None
         return None if table.id in self._stopped.by_id() else table
 
-    def _find_table(self, view: ViewDefinition) -> LakeTable | None:
+    def _find_table(self, name: TableName) -> LakeTable | None:
         # what lies in its place and cannot be opened is no table of it: to fill it says why
         with suppress(PreconditionError, HistoryLostError):
-            return self.tables.find(view.name)
+            return self.tables.find(name)
         return None
 
     def find_stop(self, view: ViewDefinition) -> StoppedTable | None:
         """Why the view is not kept up; None if it is, or was not filled yet."""
-        table, stops = self._find_table(view), self._stopped.by_id()
+        table, stops = self._find_table(view.name), self._stopped.by_id()
         if table is not None and view.is_noted_in(table.writer.snapshot.configuration):
             return stops.get(table.id)
         return stops.get(view.id)
@@ -89,6 +89,21 @@ class ViewStore:
             commits={**cut.commits, **({name: commit} if commit else {})},
         )
 
+    def find_begun(self, since: Cut, views: Iterable[TableName]) -> Cut | None:
+        """The furthest cut of the tables of which views have rows, though their own last cut is `since`.
+
+        A process ended before it added that cut. None if there is no such cut, or it is gone.
+        """
+        tables = [table for name in views if (table := self._find_table(name)) and table.is_in(since)]
+        offset = max((table.offset for table in tables), default=BEFORE_LOG)
+        # a view that was computed as a whole has the cut of that in its bookmark
+        lsn = max((table.bookmark.lsn for table in tables), default=Lsn(0))
+        found = [
+            self.table_cuts.find(offset) if offset > since.position.end_offset else None,
+            self.table_cuts.find_newest(lsn=lsn) if lsn > since.position.lsn else None,
+        ]
+        return max((cut for cut in found if cut), key=lambda cut: cut.position.end_offset, default=None)
+
     def add_cut(self, cut: Cut) -> Cut:
         """Add a tables' cut with the views that stand at it, or at the older cuts that it names for them."""
         self.cuts.add(cut, self.cuts.last())
@@ -104,7 +119,7 @@ class ViewStore:
 
     def was_shown(self, view: ViewDefinition) -> bool:
         """Whether a view of this name has been in a cut before, whatever its rows were."""
-        return self._find_table(view) is not None or self.cuts.find_last_with(str(view.name)) is not None
+        return self._find_table(view.name) is not None or self.cuts.find_last_with(str(view.name)) is not None
 
     def shown_cut(self, cut: Cut, name: TableName) -> Cut:
         """The cut that a view shows at `cut`: that one, or an older one."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from cdc.core.errors import HistoryLostError
+from cdc.core.errors import HistoryLostError, TableLostError
 from cdc.core.table import Table, TableName
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.layout import Lake
@@ -82,6 +82,9 @@ class TablesAtCut:
         if opened is None:
             raise HistoryLostError(f"{name} is gone from the lake", "run `cdc follow`: it is copied again")
         log, table = opened
+        if not cut.has_version(str(name), log.snapshot):
+            # changes from here on lead from other rows than those that the views have
+            raise TableLostError(name, f"version {log.snapshot.version} of a cut is another one in the lake now")
         folder = self._indexes / layout.folder_name(name)
         return TableLookup(table, self._lake.table_storage(name), log, folder, self._most_bytes)
 

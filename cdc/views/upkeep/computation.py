@@ -46,18 +46,17 @@ class Computation:
         return self.compiled is compiled and present == table_id
 
     def include(self, step: ViewStep, most_bytes: int) -> None:
-        """Gather a step's changes of the tables, but for those of a table with more than `most_bytes` of them.
+        """Gather a step's changes of the tables, but for those of a table by which they are more than `most_bytes`.
 
         They end at the step's cut: the tables must not be others than before.
         """
         self.large |= step.large & self.tables.keys()
         for name, changes in step.changes_of(list(self.tables)).items():
             gathered = self._join(name, changes)
-            if gathered.old.nbytes + gathered.new.nbytes > most_bytes:
+            self.changes.pop(name, None)
+            if gathered.nbytes + sum(others.nbytes for others in self.changes.values()) > most_bytes:
                 self.large.add(name)
-            if name in self.large:
-                self.changes.pop(name, None)
-            else:
+            if name not in self.large:
                 self.changes[name] = gathered
 
     def _join(self, name: TableName, more: RowChanges) -> RowChanges:

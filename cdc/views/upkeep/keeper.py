@@ -217,8 +217,7 @@ class ViewKeeper:
                 # met again where the view is brought, and then noted
                 with suppress(Exception):
                     self._compile(view, tables)
-        for name in tables.lookups.keys() - views:
-            tables.take(name, step, self._columns_of(name))
+        tables.take_all(step, views, self._columns_of)
         # tables that are new in this cut, or another one than before
         tables.open(step, step.cut, self._names())
         self._retry_over_others(step, tables)

@@ -24,10 +24,11 @@ CheckShared = Callable[[], Exception | None]
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What one step takes at once, in bytes of a table's rows as its files have them.
+    """What one step takes at once, in bytes of rows as their files have them, of all tables together.
 
     `slice_bytes`: changes of a step that passes over several cuts. `changed_bytes`: changes of a step that is one cut;
-    for more, a view is computed as a whole. `found_bytes`: rows that one look into a table finds; for more, the same.
+    of the tables with the most, for more, views are computed as a whole. `found_bytes`: rows that one look into a table
+    finds; for more, the same.
     `keys`: keys of a view that are computed at once; for more of them than `share` of its rows, all are, by Spark.
     `small_rows`: of a view's tables, if Spark does not read them. `wait_seconds`: that a step waits for views which are
     computed as a whole, all together: for those of which the last time did not take longer.
@@ -69,7 +70,10 @@ class TableSteps:
                 step.lost |= self._tables.open(cut, [name])
 
     def choose_cut(self, since: Cut, newest: Cut, views: Collection[TableName]) -> Cut:
-        """The furthest cut of the tables up to which the changes are few; the next one if none is."""
+        """The furthest cut of the tables up to which the changes are few; the next one if none is.
+
+        It is no nearer one than that of which views have rows already: they would be in a cut before their own.
+        """
         if self._is_near(newest, views):
             return newest
         between = [
@@ -79,24 +83,23 @@ class TableSteps:
         ]
         if not between or not between[0].is_next_to(since):
             return newest
-        chosen = between[0]
+        begun = self._store.find_begun(since, views)
+        chosen = begun if begun and newest.position.covers(begun.position) else between[0]
         for cut in between:
-            if not self._is_near(cut, views):
-                break
-            chosen = cut
+            if not chosen.position.covers(cut.position):
+                if not self._is_near(cut, views):
+                    break
+                chosen = cut
         return chosen
 
     def _is_near(self, cut: Cut, views: Collection[TableName]) -> bool:
-        return all(
-            self._measure(lookup, cut, str(name)) <= self._bounds.slice_bytes
-            for name, lookup in self.lookups.items()
-            if name not in views
-        )
+        tables = [name for name in self.lookups if name not in views]
+        return sum(self._measure(name, cut) for name in tables) <= self._bounds.slice_bytes
 
-    def _measure(self, lookup: TableLookup, cut: Cut, name: str) -> int:
+    def _measure(self, name: TableName, cut: Cut) -> int:
         """The bytes of a table's changes up to a cut; 0 where they cannot be read, which is met again."""
-        version = cut.versions.get(name)
-        if version is None or cut.ids.get(name) != lookup.snapshot.table_id:
+        lookup, version = self.lookups[name], cut.versions.get(str(name))
+        if version is None or cut.ids.get(str(name)) != lookup.snapshot.table_id:
             return 0
         if version - lookup.snapshot.version > VERSIONS_AT_ONCE:
             return self._bounds.slice_bytes + 1
@@ -107,12 +110,21 @@ class TableSteps:
         except Exception:  # noqa: BLE001 - `take` meets it again, for the views of this table alone
             return 0
 
+    def take_all(
+        self, step: ViewStep, views: Collection[TableName], columns_of: Callable[[TableName], set[str]]
+    ) -> None:
+        """Move all tables but views on to the step's cut: those with few changes first, for which there is room."""
+        tables = [name for name in self.lookups if name not in views]
+        for name in sorted(tables, key=lambda name: (self._measure(name, step.cut), name)):
+            self.take(name, step, columns_of(name))
+
     def take(self, name: TableName, step: ViewStep, columns: Collection[str]) -> None:
-        """Move a table on to the step's cut, and note its changes."""
+        """Move a table on to the step's cut, and note its changes, unless there is no room for them."""
+        room = max(self._bounds.changed_bytes - step.changed_bytes, 0)
         with self._contain(name, step):
             self._tables.lookups[name].copy_rows(sorted(columns))
             try:
-                changes = self._tables.advance(name, step.cut, columns, self._bounds.changed_bytes)
+                changes = self._tables.advance(name, step.cut, columns, room)
             except HistoryLostError:
                 step.lost.add(name)
                 self._tables.lookups.pop(name, None)

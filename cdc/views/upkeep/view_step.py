@@ -38,5 +38,10 @@ class ViewStep:
         """Whether it goes to another cut; else, the newest one is extended."""
         return self.since is None or self.since.position != self.cut.position
 
+    @property
+    def changed_bytes(self) -> int:
+        """What the changes of all tables take."""
+        return sum(changes.nbytes for changes in self.changes.values())
+
     def changes_of(self, names: Sequence[TableName]) -> dict[TableName, RowChanges]:
         return {name: self.changes[name] for name in names if name in self.changes}

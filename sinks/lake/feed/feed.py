@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import inf
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -19,12 +20,15 @@ from cdc.sinks.lake.delta.log import DeltaLog, LogDamagedError
 from cdc.sinks.lake.delta.scan import LakeCopy, Share, live_rows
 from cdc.sinks.lake.delta.snapshot import Snapshot
 from cdc.sinks.lake.feed.change_cache import ChangeCache
-from cdc.sinks.lake.feed.commit_changes import CommitChanges, LazyParts, read_whole
+from cdc.sinks.lake.feed.commit_changes import CommitChanges, LazyParts, fold_versions, read_whole
 from cdc.sinks.lake.feed.frames import open_frame
 from cdc.sinks.lake.feed.small_tables import read_small
 from cdc.sinks.lake.feed.standing import stand_at
 from cdc.sinks.lake.layout import Lake
 from cdc.sinks.lake.metadata.cuts import Cut, Cuts
+
+MERGED_BYTES: Final = 8 * 2**20
+"""Of the files with the changes of several versions that are merged in memory, where they take twenty times as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,9 +222,7 @@ class LakeFeed:
         if log is None:
             raise TableLostError(name, "it is gone from the lake")
         snapshot = log.snapshot
-        commit = cut.commits.get(str(name), snapshot.commit_id)
-        # ids too: after a table was put back, the same version may be another one. A checkpoint tells no commit's
-        if cut.ids[str(name)] != snapshot.table_id or snapshot.commit_id not in (None, commit):
+        if not cut.has_version(str(name), snapshot):
             raise TableLostError(name, f"version {snapshot.version} of a cut is another one in the lake now")
         return snapshot
 
@@ -229,29 +231,40 @@ class LakeFeed:
 
         Raises HistoryLostError when the lake no longer has them, also while they are read.
         """
+        # no bytes: compaction, or a commit of metadata only
+        pieces = [commit for commit in self._list_commits(table, since, until) if commit.change_bytes]
+        # read lazily; what is large is read a part at a time
+        return LazyParts(partial(self._iterate_changes, table, pieces)) if pieces else ()
+
+    def changed_keys(self, table: Table, since: Cut, until: Cut) -> Iterator[pa.Table]:
+        """What identifies the rows that have changed, in parts, some perhaps more than once; raises as `changes`."""
+        for commit in self._list_commits(table, since, until):
+            if commit.change_bytes:
+                yield from commit.changed_keys()
+
+    def _list_commits(self, table: Table, since: Cut, until: Cut) -> Sequence[CommitChanges]:
         first, last = since.versions.get(str(table.name)), until.versions.get(str(table.name))
         if first is None or last is None or first >= last:
             return ()
         log = self._log(table.name)
         if log is None:
             raise TableLostError(table.name, "it is gone from the lake")
-        # no bytes: compaction, or a commit of metadata only
         versions = [self._read_commit(table, log, version) for version in range(first + 1, last + 1)]
         named = until.commits.get(str(table.name))
         # cached versions need no check: this process committed them
         if named and versions[-1].actions and commit_id(versions[-1].actions) != named:
             raise TableLostError(table.name, f"version {last} of a cut is another one in the lake now")
-        # read lazily; a single version is read a part at a time
-        return LazyParts(
-            partial(self._iterate_changes, table, [version for version in versions if version.change_bytes])
-        )
+        return versions
 
     def _iterate_changes(self, table: Table, pieces: Sequence[CommitChanges]) -> Iterator[FeedRows]:
         """Yield the changes of versions in parts with disjoint keys: one version's own, or the fold of several."""
-        if len(pieces) > 1:
+        if len(pieces) == 1:
+            yield from pieces[0].parts()
+        elif sum(piece.change_bytes for piece in pieces) > MERGED_BYTES:
+            yield from fold_versions(pieces, table)
+        else:
+            # one part: each costs a follower a request
             yield merge_versions([read_whole(piece, table) for piece in pieces], table)
-        for piece in pieces if len(pieces) == 1 else ():
-            yield from piece.parts()
 
     def change_bytes(self, table: Table, since: Cut, until: Cut) -> int:
         """Size of the files with a table's changes between two cuts, whether they are cached or not."""

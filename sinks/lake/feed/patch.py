@@ -36,10 +36,11 @@ def find_changed_keys(log: DeltaLog, storage: Storage, table: Table, since: int,
         commits = [CommitChanges(table, storage, log.actions(at), at, None) for at in range(since + 1, until + 1)]
         if sum(commit.change_bytes for commit in commits) > MOST_BYTES:
             return None
-        parts = [part for each in commits if each.change_bytes for part in each.parts()]
+        # the keys alone, and of them their bits: in memory, rows take many times as much as in their files
+        parts = (keys for each in commits if each.change_bytes for keys in each.changed_keys())
+        return concat_keys([row_bits(keys, table) for keys in parts])
     except (HistoryLostError, FileNotFoundError):
         return None
-    return concat_keys([bits for part in parts for bits in (row_bits(part.rows, table), row_bits(part.gone, table))])
 
 
 def patch_rows(writer: TableWriter, put: FeedRows, since: int, app_id: str, *, anew: bool) -> int:

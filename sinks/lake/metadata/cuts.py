@@ -71,6 +71,16 @@ class Cut:
         """Whether both cuts have the same Delta table under this name."""
         return self.ids[name] == other.ids[name]
 
+    def has_version(self, name: str, snapshot: Snapshot) -> bool:
+        """Whether the cut has this version of this table.
+
+        Ids are asked, too: after a table was put back, the same version may be another one. A checkpoint tells no
+        commit's.
+        """
+        commit = self.commits.get(name, snapshot.commit_id)
+        is_same = self.ids[name] == snapshot.table_id and self.versions[name] == snapshot.version
+        return is_same and snapshot.commit_id in (None, commit)
+
     def without(self, names: Iterable[TableName]) -> "Cut":
         """The cut without these tables."""
         gone = set(map(str, names))

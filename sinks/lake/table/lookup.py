@@ -127,7 +127,7 @@ class TableLookup:
         read = partial(self._read_rows, {**files, **self.snapshot.files})
         changed_files = ChangedFiles(self._storage, self._vectors, read)
         changes = read_row_changes(changed_files, self.table, [commit.actions for commit in commits], columns)
-        self._growth = max(self._growth, (changes.old.nbytes + changes.new.nbytes) * self._growth / max(changed, 1))
+        self._growth = max(self._growth, changes.nbytes * self._growth / max(changed, 1))
         return changes
 
     def _look_ahead(self, version: int) -> None:

@@ -44,6 +44,10 @@ class RowChanges:
     old: pa.Table
     new: pa.Table
 
+    @property
+    def nbytes(self) -> int:
+        return int(self.old.nbytes + self.new.nbytes)
+
 
 @dataclass(frozen=True, slots=True)
 class _Event:

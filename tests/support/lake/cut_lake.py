@@ -40,6 +40,10 @@ class CutLake:
             load_copy(self.lake, table, [write_copy(self.lake, table, rows)], Bookmark(Lsn(1), 4711, 1), anew=True)
         else:
             copy_rows(self.lake, table, rows)
+        self.reopen(table)
+
+    def reopen(self, table: Table) -> None:
+        """Go on from the table as it lies there."""
         self._writers[table.name.table] = open_writer(self.lake, table, f"index-{table.name.table}")
 
     def writer(self, name: str) -> TableWriter:

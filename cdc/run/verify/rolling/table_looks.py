@@ -9,7 +9,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,13 +69,13 @@ class TableLooks:
         forms = {form.name if form else "": form for form in held.values()}
         moved = MovedRows(feed, self.table, since, [*forms.values()])
         with self._open_folder() as folder:
-            ours = self._read_source(folder, forms, only)
+            ours = self._read_source(folder, forms, only, moved)
             lsn = self._mark_end()
             looks = dict[str, Look]()
             for name, form in held.items():
                 columns = (form.table if form else self.table).column_names
                 try:
-                    theirs = self._read_follower(folder, name, lsn, only)
+                    theirs = self._read_follower(folder, name, lsn, only, moved)
                 except CdcError as error:
                     # its own trouble: the others are compared
                     looks[name] = Look(error=error)
@@ -97,7 +97,7 @@ class TableLooks:
         return found
 
     def _read_source(
-        self, folder: Path, forms: Mapping[str, Held | None], only: Names | None
+        self, folder: Path, forms: Mapping[str, Held | None], only: Names | None, moved: MovedRows
     ) -> Mapping[str, PrintedSide]:
         sides = {
             name: PrintedSide(PrintFiles(folder / f"source {number}"), self._find_nulls(form))
@@ -108,6 +108,7 @@ class TableLooks:
             for name, form in forms.items():
                 for part in store([rows], self.table, form):
                     sides[name].take(part, only)
+            moved.keep_up()
         return sides
 
     def _mark_end(self) -> Lsn:
@@ -117,7 +118,7 @@ class TableLooks:
         heartbeat.write_heartbeat(self.connection, self.pipeline.settings.source, self.pipeline.name, mark)
         return lsn
 
-    def _read_follower(self, folder: Path, name: str, lsn: Lsn, only: Names | None) -> PrintedSide:
+    def _read_follower(self, folder: Path, name: str, lsn: Lsn, only: Names | None, moved: MovedRows) -> PrintedSide:
         reader = self.readers[name]
         wait_for_lsn(self.pipeline, name, reader.position, lsn, self.patience, self.pace.check)
         side = PrintedSide(PrintFiles(folder / f"follower {name}"), self._find_nulls(reader.held(self.table)))
@@ -125,6 +126,9 @@ class TableLooks:
         with translate_errors(f"the comparison of {self.table.name} in {name}"):
             for rows in reader.stored(self.table):
                 side.take(rows, only)
+                # no trouble of this follower's: it is met again behind all rows
+                with suppress(CdcError):
+                    moved.keep_up()
                 self.pace.rest()
         return side
 

@@ -21,11 +21,12 @@ from cdc.core.position import Lsn
 from cdc.core.table import Table
 from cdc.run.verify.pinned_source import FollowerReader
 from cdc.run.verify.report import DIFFERENT, EQUAL, MOVED, STOPPED
-from cdc.run.verify.rolling import table_looks
+from cdc.run.verify.rolling import moved_rows, table_looks
 from cdc.run.verify.rolling.duty_cycle import DutyCycle
 from cdc.run.verify.rolling.table_looks import TableLooks
 from cdc.run.verify.rolling.table_turn import take_turn
 from cdc.sinks.lake.feed.feed import LakeFeed
+from cdc.sinks.lake.metadata import table as metadata_table
 from tests.contract.followers import end
 from tests.support.histories import THINGS
 from tests.support.lake.places import in_folder
@@ -211,3 +212,28 @@ def test_a_table_that_is_copied_again_meanwhile_has_no_verdict(world: World) -> 
     with pytest.raises(CdcError, match="was copied again"):
         words(world)
     assert not [*world.scratch.iterdir()]
+
+
+def test_a_long_look_keeps_up_with_a_lake_that_forgets_its_cuts(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those from the begin of the look are gone before the source is read."""
+    monkeypatch.setattr(moved_rows, "KEEP_UP_SECONDS", 0.0)
+    # of cuts: they are deleted where files are compacted
+    monkeypatch.setattr(metadata_table, "COMPACT_AT_FILES", 2)
+    written = list[int]()
+
+    def write() -> None:
+        written.append(1)
+        world.change(1, f"at {len(written)}")
+        world.catch_up()
+        if len(written) <= 2:
+            # all but the newest cut
+            world.lake.follower.cuts.maintain(0, None)
+
+    world.write = write
+    _, found = take_turn(world.looks().look, 9, settles=False)
+    assert {name: (verdict.word, verdict.moved) for name, verdict in found.items()} == {
+        "lake": (MOVED, 1),
+        "log": (MOVED, 1),
+    }
+    # in two transactions of the source, and by two followers
+    assert len(written) == 4
