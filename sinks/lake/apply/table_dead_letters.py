@@ -69,7 +69,8 @@ class TableDeadLetters:
         if plan.effect is not None and not plan.effect.is_empty:
             before = None if table.offset == BEFORE_LOG else table.offset
             apply_effect(table.writer, plan.effect, TxnUpdate(self._app_id, before, reached))
-            self._histories.copy_again(table)
+            # as it is now: the offset that the history moves to is the replay's
+            self._histories.copy_again(self._tables.all()[name])
         # after the commits: a kill in between replays them again, onto the same rows
         self._stored.remove(plan.letters)
         return plan

@@ -15,13 +15,14 @@ from cdc.core.table_state import Followed, Stopped
 from cdc.core.transaction import TransactionEnd
 from cdc.sinks.lake.apply.apply import AppliedBatch
 from cdc.sinks.lake.follower import DeltaFollower
+from cdc.sinks.lake.history.epochs import list_epochs
 from cdc.sinks.lake.history.shape import history_table
 from cdc.sinks.lake.settings import DeltaSettings
 from tests.support.debezium import PLACEHOLDER, messages
 from tests.support.histories import THINGS
 from tests.support.lake.places import PlacedLake, in_folder
 from tests.support.lake.tables import row
-from tests.support.lake.tables_at import bootstrap_follower, rows_in
+from tests.support.lake.tables_at import bootstrap_follower, follower_of, rows_in, transact
 from tests.support.model import Change, CommitOrder, Truncate, Update
 
 DECODER = Decoder(THINGS, PLACEHOLDER)
@@ -97,6 +98,26 @@ def test_a_history_goes_on_with_a_copy_after_a_replay(lake: PlacedLake) -> None:
     rows = rows_in(lake, history_table(THINGS))
     texts = [[row["big"] for number, row in sorted(rows.items()) if row["id"] == key] for key in (1, 2)]
     assert texts == [["copy", "at 10.2"], ["copy", "at 10.3", "at 10.3", "at 20.1"]]
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["goes on", "is opened again"])
+def test_a_replay_of_a_table_behind_the_last_cut_makes_no_gap_of_its_history(lake: PlacedLake, again: bool) -> None:
+    """It moves the table to the cut, and the history with it: what is applied later comes once."""
+    follower = bootstrap_follower(lake, [THINGS.name])
+    send(follower, 10, [update(10, 1, 1), update(10, 2, 2)], spoiled=0)
+    [key] = follower.letters.replay(THINGS.name, DECODER).blocked
+    send(follower, 20, [update(20, 1, 1)])
+    transact(follower, 30, only=[])
+    follower.letters.replay(THINGS.name, DECODER, [key])
+    follower = follower_of(lake, [THINGS.name]) if again else follower
+    follower.highest_offset()
+    send(follower, 40, [update(40, 1, 2)])
+    [epoch] = list_epochs(lake, THINGS.name, None)
+    assert epoch.opened is not None
+    assert epoch.opened.facts.gaps == ()
+    rows = rows_in(lake, history_table(THINGS))
+    texts = [row["big"] for number, row in sorted(rows.items()) if row["id"] == 2]
+    assert texts == ["copy", "at 10.2", "at 10.2", "at 40.1"]
 
 
 def test_an_unreadable_message_without_a_key_stops_its_table(lake: PlacedLake) -> None:
