@@ -228,8 +228,12 @@ class Cuts:
     def check_capture(self) -> None:
         """Raise HistoryLostError when the newest cut belongs to an older capture than the last one begun."""
         last = self.last()
-        if last is not None and last.position.log_start.number < self._capture_number():
+        if last is not None and not self.is_of_present_capture(last):
             raise HistoryLostError("a recapture was begun and not finished", "run `cdc recapture` again")
+
+    def is_of_present_capture(self, cut: Cut) -> bool:
+        """Does this cut belong to the capture that was begun last, finished or not?"""
+        return cut.position.log_start.number >= self._capture_number()
 
     def _capture_number(self) -> int:
         snapshot = self._table.snapshot()
