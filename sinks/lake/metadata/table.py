@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -156,13 +157,14 @@ class MetadataTable:
     def _conflict_error(self) -> RefusedError:
         return RefusedError(f"another writer has moved {self._storage.uri()}", "stop the other `cdc follow`")
 
-    def rows(self, files: Sequence[DataFile] | None = None) -> pa.Table:
-        """Read all rows, or those of some files."""
+    def rows(self, files: Sequence[DataFile] | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+        """Read all rows, or those of some files; `columns`: nothing else of them is read."""
+        schema = self._schema if columns is None else pa.schema([self._schema.field(name) for name in columns])
         if files is None:
             snapshot = self.snapshot()
             files = list(snapshot.files.values()) if snapshot else []
-        parts = map_concurrently(self._read, files)
-        return pa.concat_tables(parts) if parts else self._schema.empty_table()
+        parts = map_concurrently(partial(self._read, schema), files)
+        return pa.concat_tables(parts) if parts else schema.empty_table()
 
     def compact(self, keep: pc.Expression | None = None) -> None:
         """Rewrite all files as one, with only the rows that match `keep`; the change feed shows none of it."""
@@ -238,19 +240,19 @@ class MetadataTable:
                     write_checkpoint(self._log, due)
                 vacuum(self._log, retention)
 
-    def _read(self, file: DataFile) -> pa.Table:
-        """Read one file in the table's schema: columns that it lacks are null."""
+    def _read(self, schema: pa.Schema, file: DataFile) -> pa.Table:
+        """Read these columns of one file: those that it lacks are null."""
         if (known := self._cached_rows.get(file.path)) is not None:
-            return known
+            return known.select(schema.names)
         try:
             # files written before a column was added lack it
             there = pq.ParquetFile(self._storage.open(file.path))
-            rows = there.read([name for name in self._schema.names if name in there.schema_arrow.names])
+            rows = there.read([name for name in schema.names if name in there.schema_arrow.names])
         except (OSError, ValueError) as error:
             if not (damage := describe_damage(error)):
                 raise
             raise _lost_error(f"{self._storage.uri()}/{file.path} {damage}") from error
-        return conform(rows, self._schema)
+        return conform(rows, schema)
 
     def _to_arrow(self, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
         return pa.Table.from_pylist([dict(row) for row in rows], self._schema)
