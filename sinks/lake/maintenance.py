@@ -1,10 +1,11 @@
 """Maintenance of all of a lake's tables, as far as followers behind the lake allow it."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final, Protocol
 
-from cdc.core.errors import CdcError, TableLostError
+from cdc.core.errors import HistoryLostError
 from cdc.core.position import Position
 from cdc.core.table import TableName
 from cdc.sinks.lake.apply.table_dead_letters import TableDeadLetters
@@ -42,7 +43,8 @@ class LakeMaintenance:
     def run(self, needed: Iterable[Position]) -> None:
         """Maintain all tables. `needed`: the positions of followers behind, whose past is kept.
 
-        May run in another thread, beside the one that applies batches. Raises TableLostError at the end.
+        May run in another thread, beside the one that applies batches. What happens to one table keeps none of the
+        others from their upkeep: HistoryLostError and OSError are raised at the end.
         """
         # versions before the last cut: later cuts never have older ones. A list, since the applying thread opens tables
         # meanwhile
@@ -53,20 +55,20 @@ class LakeMaintenance:
             return
         cuts = self._find_cuts(needed)
         behind = [cut for cut in cuts if cut.position.end_offset < last.position.end_offset]
-        failed = list[CdcError]()
-        for name, writer, version in opened:
-            if not self._is_due(name, writer):
-                continue
-            try:
-                maintain(writer, Retention(self._hours, oldest_needed_version(str(name), behind, last, version)))
-            except TableLostError as lost:
-                # maintain the others; the next batch that meets the error stops the table
-                failed.append(lost)
-        self._cuts.maintain(self._hours, min((cut.position.end_offset for cut in cuts), default=None))
+        kept = {name: oldest_needed_version(str(name), behind, last, version) for name, _, version in opened}
+        due = ((writer, kept[name]) for name, writer, _ in opened if self._is_due(name, writer))
+        oldest = min((cut.position.end_offset for cut in cuts), default=None)
+        failures = [failure for task in self._list_tasks(due, oldest) if (failure := _try(task))]
+        if failures:
+            raise failures[0]
+
+    def _list_tasks(self, due: Iterable[tuple[TableWriter, int]], oldest: int | None) -> Iterator[Callable[[], object]]:
+        """The tasks of a round. `due`: tables, each with the oldest version to keep; `oldest`: the cut to keep."""
+        for writer, since in due:
+            yield partial(maintain, writer, Retention(self._hours, since))
+        yield partial(self._cuts.maintain, self._hours, oldest)
         if self._letters is not None:
-            self._letters.maintain(self._hours)
-        if failed:
-            raise failed[0]
+            yield partial(self._letters.maintain, self._hours)
 
     def _find_cuts(self, positions: Iterable[Position]) -> list[Cut]:
         offsets = {position.end_offset for position in positions}
@@ -81,3 +83,12 @@ class LakeMaintenance:
         if due:
             self._maintained[name] = (writer.snapshot.version, time.monotonic())
         return due
+
+
+def _try(task: Callable[[], object]) -> HistoryLostError | OSError | None:
+    """Do a task; returns what is lost or cannot be read there. A lost table is stopped by the batch that meets it."""
+    try:
+        task()
+    except (HistoryLostError, OSError) as failure:
+        return failure
+    return None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 
+from cdc.core.containment import LOG, describe_error
 from cdc.core.counters import COUNTERS, UPKEEP_SECONDS
 from cdc.core.errors import CdcError
 from cdc.core.position import Position
@@ -46,8 +47,18 @@ def _maintain(
                 COUNTERS.add(UPKEEP_SECONDS, by=time.monotonic() - began)
             problem = None
         # without maintenance the stream is slower but right: the problem is said once, and the round tried again
-        except (CdcError, OSError) as error:
-            problem = str(error if isinstance(error, CdcError) else to_cdc_error("the lake's maintenance", error))
+        except Exception as error:  # noqa: BLE001 - a thread that ends in silence leaves the lake without upkeep
+            problem = _describe(error)
         if problem and problem != last_problem:
             say(WarningLine(f"maintenance: {problem}"))
         last_problem = problem
+
+
+def _describe(error: Exception) -> str:
+    if isinstance(error, CdcError):
+        return str(error)
+    if isinstance(error, OSError):
+        return str(to_cdc_error("the lake's maintenance", error))
+    # nobody expected it: the traceback goes to the log
+    LOG.error("maintenance: %s", error, exc_info=error)
+    return describe_error(error)

@@ -12,7 +12,7 @@ from cdc.columns.netting.ends import Ends
 from cdc.core.errors import DivergenceError, PreconditionError, TableLostError
 from cdc.core.fail_points import reach
 from cdc.core.position import BEFORE_LOG
-from cdc.core.table import Table, TableName
+from cdc.core.table import TableName
 from cdc.core.text.plural import format_count
 from cdc.sinks.lake.apply.table_dead_letters import TableDeadLetters
 from cdc.sinks.lake.apply.tables import LakeTable, LakeTables
@@ -159,7 +159,16 @@ class BatchApplier:
                 raise PreconditionError(
                     f"{name}: {_describe_refused(unread)}; nothing of the batch was applied", recopy_remedy(name)
                 )
-        return {s.table.name: _describe_refused(each) for s, each in refused if not _can_block(s.table, each)}
+        reasons = {table.table.name: self._find_stop(table, messages) for table, messages in refused}
+        return {name: reason for name, reason in reasons.items() if reason}
+
+    def _find_stop(self, table: LakeTable, refused: Sequence[RefusedMessage]) -> str | None:
+        """Why these messages, which are stored, stop their table; None when they block just their keys."""
+        if len(refused) > MAX_MESSAGES or self._letters.count(table) > MAX_MESSAGES:
+            return f"more than {MAX_MESSAGES:,} messages would wait; {_describe_refused(refused)}"
+        if all(message.key is not None and table.table.key for message in refused):
+            return None
+        return _describe_refused(refused)
 
     def _apply_part(self, table: LakeTable, part: TablePart, ends: Ends, version: int) -> CommitCost:
         effect = part.effect()
@@ -186,11 +195,6 @@ class BatchApplier:
 def _drain(lines: list[str]) -> list[str]:
     drained, lines[:] = [*lines], []
     return drained
-
-
-def _can_block(table: Table, refused: Sequence[RefusedMessage]) -> bool:
-    """Whether these messages can block just their keys."""
-    return len(refused) <= MAX_MESSAGES and all(message.key is not None and table.key for message in refused)
 
 
 def _describe_refused(refused: Sequence[RefusedMessage]) -> str:

@@ -41,10 +41,14 @@ class TableDeadLetters:
         """The keys of a table whose further messages wait."""
         return self._stored.blocked_keys(table.id)
 
+    def count(self, table: LakeTable) -> int:
+        """The number of a table's letters."""
+        return self._stored.count(table.id)
+
     def count_blocked(self) -> dict[TableName, tuple[int, int]]:
         """Per table with blocked keys: number of keys, number of messages."""
         active = self._tables.select(*ACTIVE).items()
-        counts = {name: (len(self.blocked_keys(table)), self._stored.count(table.id)) for name, table in active}
+        counts = {name: (len(self.blocked_keys(table)), self.count(table)) for name, table in active}
         return {name: numbers for name, numbers in counts.items() if any(numbers)}
 
     def add(self, letters: Sequence[DeadLetter]) -> None:
@@ -69,7 +73,8 @@ class TableDeadLetters:
         if plan.effect is not None and not plan.effect.is_empty:
             before = None if table.offset == BEFORE_LOG else table.offset
             apply_effect(table.writer, plan.effect, TxnUpdate(self._app_id, before, reached))
-            self._histories.copy_again(table)
+            # as it is now: the offset that the history moves to is the replay's
+            self._histories.copy_again(self._tables.all()[name])
         # after the commits: a kill in between replays them again, onto the same rows
         self._stored.remove(plan.letters)
         return plan

@@ -19,7 +19,10 @@ _File = tuple[str, str | None]
 
 
 class Tombstones:
-    """The tombstones of one table, as far as its log was read."""
+    """The tombstones of one table, as far as its log was read.
+
+    One thread adds commits while another one forgets: each loop is over a list, which is made at once.
+    """
 
     def __init__(self) -> None:
         self._added_ms: dict[_File, int] = {}
@@ -52,17 +55,20 @@ class Tombstones:
 
     def __contains__(self, path: object) -> bool:
         """Whether a file of this path may have been removed earlier. True for any path of our pattern."""
-        return _OURS.fullmatch(str(path)) is not None or any(path == file for file, _ in self._long_lived)
+        return _OURS.fullmatch(str(path)) is not None or any(path == file for file, _ in list(self._long_lived))
 
     def forget(self, until_ms: float) -> None:
         """Drop tombstones up to this moment: their files are deleted."""
-        tombstones = self._long_lived.items()
-        self._long_lived = {file: remove for file, remove in tombstones if (remove.deletion_timestamp or 0) > until_ms}
+        for file, remove in list(self._long_lived.items()):
+            if (remove.deletion_timestamp or 0) <= until_ms:
+                self._long_lived.pop(file, None)
 
     def forget_ours(self) -> None:
         """Drop all but those of other writers' files, by which their return is known."""
         self._recent = {}
-        self._long_lived = {file: remove for file, remove in self._long_lived.items() if not _OURS.fullmatch(file[0])}
+        self._long_lived = {
+            file: remove for file, remove in list(self._long_lived.items()) if not _OURS.fullmatch(file[0])
+        }
 
     def all(self) -> list[Remove]:
         """The tombstones of long-lived files."""

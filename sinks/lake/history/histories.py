@@ -17,7 +17,7 @@ from cdc.core.table import TableName
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.delta.snapshot import Snapshot, TxnUpdate, now_ms
 from cdc.sinks.lake.history.copies import copied_rows, ended_rows, live_keys
-from cdc.sinks.lake.history.epochs import Epoch, list_epochs
+from cdc.sinks.lake.history.epochs import Epoch, find_put_back, list_epochs
 from cdc.sinks.lake.history.facts import Gap, HistoryMoment
 from cdc.sinks.lake.history.kept import KeptHistory
 from cdc.sinks.lake.history.new_epoch import CopiedTable, EpochMaker
@@ -175,7 +175,7 @@ class Histories:
             history = self._begin_epoch(table, at, why)
         self._kept[name] = history
         if copy_again or self._lacks_rows(history, table):
-            self._copy(history, table, at, is_gap=not copy_again)
+            self._take_copy(history, table, at, is_gap=not copy_again)
         elif not history.facts.shapes[-1].is_of(table.table):
             altered = layout.schema_lsn(table.writer.snapshot)
             facts = history.facts.with_shape(table.table, HistoryMoment(altered, committed_ms))
@@ -222,8 +222,26 @@ class Histories:
         # it is ahead of its table after a kill, never behind, unless it was not kept for a while
         return not self._is_of_copy(history, table) or self._offset_of(history) < table.offset
 
-    def _copy(self, history: KeptHistory, table: CopiedTable, at: HistoryMoment, *, is_gap: bool) -> None:
+    def _goes_on_beyond(self, history: KeptHistory, table: CopiedTable) -> bool:
+        """Has the history, of this shape, every change up to a new copy, and beyond? A rebuild takes such a copy.
+
+        A table that was stopped meanwhile, or not kept, has no history in the cuts since, and a new capture none yet.
+        """
+        name, writer = str(history.writer.table.name), history.writer
+        if self._is_of_copy(history, table) or not history.facts.shapes[-1].is_of(table.table):
+            return False
+        cut = self._cuts.find_last_with(name)
+        if cut is None or not self._cuts.is_of_present_capture(cut) or find_put_back(writer.log, name, cut):
+            return False
+        return table.bookmark.is_reached_by(cut.position.lsn) and table.offset <= cut.position.end_offset
+
+    def _take_copy(self, history: KeptHistory, table: CopiedTable, at: HistoryMoment, *, is_gap: bool) -> None:
         """Add the rows of a new copy, and end the versions of keys that it does not have."""
+        if is_gap and self._goes_on_beyond(history, table):
+            # it has these rows, and what it lacks of the changes since is brought by the table's replay
+            offset = max(self._offset_of(history), table.offset)
+            history.append((), self._move_to(history, offset), [self._copy_mark(history, table)])
+            return
         source, facts = table.writer, history.facts
         if self._copied_lsn(history) is None:
             facts = facts.beginning_at(table.table, at)

@@ -5,7 +5,7 @@ read their feed from it.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -192,9 +192,9 @@ class Cuts:
         """The first `most` cuts after `than`, in order."""
         snapshot, after = self._table.snapshot(), than.position.end_offset
         files = [file for file in snapshot.files.values() if _bounds(file)[1] > after] if snapshot else []
-        # files do not overlap, as cuts are added in order and compacted all at once. So the first files beyond `than`
-        # hold the first cuts
-        rows = self._table.rows(sorted(files, key=_bounds)[:most]).filter(pc.field("end_offset") > after)
+        # files do not overlap, as cuts are added in order, and all behind the last large file are compacted at once. So
+        # the first files beyond `than` hold the first cuts
+        rows = self._table.rows([*_take_first(files, after, most)]).filter(pc.field("end_offset") > after)
         first = pc.select_k_unstable(rows, most, [("end_offset", "ascending")])
         return [cut_from_record(record) for record in rows.take(first).to_pylist()]
 
@@ -238,8 +238,12 @@ class Cuts:
     def check_capture(self) -> None:
         """Raise HistoryLostError when the newest cut belongs to an older capture than the last one begun."""
         last = self.last()
-        if last is not None and last.position.log_start.number < self._capture_number():
+        if last is not None and not self.is_of_present_capture(last):
             raise HistoryLostError("a recapture was begun and not finished", "run `cdc recapture` again")
+
+    def is_of_present_capture(self, cut: Cut) -> bool:
+        """Does this cut belong to the capture that was begun last, finished or not?"""
+        return cut.position.log_start.number >= self._capture_number()
 
     def _capture_number(self) -> int:
         snapshot = self._table.snapshot()
@@ -284,6 +288,17 @@ class Cuts:
     def _files_with(self, snapshot: Snapshot, end_offset: int) -> list[DataFile]:
         # statistics pick the file: usually one, though there may be hundreds
         return [file for file in snapshot.files.values() if _bounds(file)[0] <= end_offset <= _bounds(file)[1]]
+
+
+def _take_first(files: Iterable[DataFile], after: int, most: int) -> Iterator[DataFile]:
+    """The first of these files that together have `most` cuts above this END offset, or all of them."""
+    count = 0
+    for file in sorted(files, key=_bounds):
+        if count >= most:
+            return
+        yield file
+        # of the first one, all but one may be below; and others may have written files without statistics
+        count += file.rows if _bounds(file)[0] > after and file.rows > 0 else 1
 
 
 def _bounds(file: DataFile) -> tuple[float, float]:

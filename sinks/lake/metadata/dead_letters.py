@@ -21,7 +21,7 @@ from cdc.sinks.lake.metadata.table import MetadataTable
 
 FOLDER: Final = "dead_letters"
 MAX_MESSAGES: Final = 10_000
-"""Messages per batch and table that can be set aside; beyond that, the table is stopped."""
+"""Messages of a table that can be set aside; beyond that, the table is stopped, and its next copy voids them."""
 SCHEMA = pa.schema(
     {
         "table_id": pa.string(),  # id of the Delta table
@@ -59,7 +59,7 @@ class DeadLetter:
     def location(self) -> str:
         """`topic[partition]@offset`."""
         at = self.message.refusal
-        return f"{at.topic}[{at.partition}]@{at.offset}"
+        return _locate(at.topic, at.partition, at.offset)
 
     def as_row(self) -> dict[str, Any]:
         refusal = {name: getattr(self.message.refusal, name) for name in _OF_REFUSAL}
@@ -74,8 +74,14 @@ class DeadLetter:
         return cls(row["table_id"], TableName(row["schema"], row["table"]), message, row["rank"])
 
 
+def _locate(topic: str, partition: int, offset: int) -> str:
+    return f"{topic}[{partition}]@{offset}"
+
+
 _LetterKey = tuple[bytes | None, int]
 """The part of a letter that stays in memory: its key, and its offset in the key's partition."""
+_KEPT: Final = ("table_id", "topic", "partition", "offset", "key")
+"""The columns that this part and a letter's place are read from; the values may be large."""
 
 
 def _key_of(letter: DeadLetter) -> _LetterKey:
@@ -136,16 +142,24 @@ class DeadLetters:
         self.invalidate()
 
     def maintain(self, past_hours: float, table_ids: Callable[[], Collection[str] | None]) -> None:
-        """Compact when there are many files; drops letters of other Delta tables than `table_ids`, unless that returns
-        None."""
+        """Compact when there are many files, and drop letters of other Delta tables than `table_ids`, unless that
+        returns None."""
+        known = self._letters
         # most lakes have none: skip the requests of every round
-        if self._letters:
-            ids = table_ids()
-            self._table.maintain(past_hours, None if ids is None else pc.field("table_id").isin(list(ids)))
+        if not known:
+            return
+        ids = table_ids()
+        keep = None if ids is None else pc.field("table_id").isin(list(ids))
+        if ids is not None and not known.keys() <= {*ids}:
+            # of a table that was stopped for them, they are many
+            self._table.compact(keep)
+            self.invalidate()
+        self._table.maintain(past_hours, keep)
 
     def _load(self) -> "dict[str, dict[str, _LetterKey]]":
         if self._letters is None:
             self._letters = {}
-            for letter in self.all():
-                self._letters.setdefault(letter.table_id, {})[letter.location] = _key_of(letter)
+            for row in self._table.rows(columns=_KEPT).to_pylist():
+                location = _locate(row["topic"], row["partition"], row["offset"])
+                self._letters.setdefault(row["table_id"], {})[location] = row["key"], row["offset"]
         return self._letters

@@ -3,6 +3,8 @@
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -24,7 +26,10 @@ from cdc.sinks.lake.delta.write_rate import WriteRate
 from cdc.sinks.lake.storage.base import Storage, map_concurrently
 
 COMPACT_AT_FILES = 200
-"""Files that trigger compaction: each reader opens all of them."""
+"""Small files that trigger compaction: each reader opens all of them."""
+LARGE_BYTES = 1024 * 1024
+"""Files of this size and above are not compacted: whoever wants a single row reads its file whole. Measured with cuts:
+1,000 of 200 tables, 37 MB in memory; 20,000 of five tables, 23 MB."""
 MAX_TRIES = 20
 CHECK_SECONDS = 60.0
 """How often to check that the last commit still exists: without it, `refresh` would never find another."""
@@ -156,33 +161,62 @@ class MetadataTable:
     def _conflict_error(self) -> RefusedError:
         return RefusedError(f"another writer has moved {self._storage.uri()}", "stop the other `cdc follow`")
 
-    def rows(self, files: Sequence[DataFile] | None = None) -> pa.Table:
-        """Read all rows, or those of some files."""
+    def rows(self, files: Sequence[DataFile] | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+        """Read all rows, or those of some files; `columns`: nothing else of them is read."""
+        schema = self._schema if columns is None else pa.schema([self._schema.field(name) for name in columns])
         if files is None:
             snapshot = self.snapshot()
             files = list(snapshot.files.values()) if snapshot else []
-        parts = map_concurrently(self._read, files)
-        return pa.concat_tables(parts) if parts else self._schema.empty_table()
+        parts = map_concurrently(partial(self._read, schema), files)
+        return pa.concat_tables(parts) if parts else schema.empty_table()
 
     def compact(self, keep: pc.Expression | None = None) -> None:
-        """Rewrite all files as one, with only the rows that match `keep`; the change feed shows none of it."""
+        """Rewrite all files with only the rows that match `keep`, the small ones as one; the change feed shows none of
+        it."""
         with self._lock:
-            snapshot = self.snapshot()
-            if snapshot is None or self._log is None:
+            small, large = self._split_files()
+            for files in (small, *([file] for file in large)):
+                self._put_in_place(files, self._choose_rows(files, keep))
+
+    def _split_files(self) -> tuple[list[DataFile], list[DataFile]]:
+        """The files that are compacted when there are many of them, and the large ones, the oldest first."""
+        snapshot = self.snapshot()
+        files = sorted(snapshot.files.values() if snapshot else (), key=attrgetter("modified_ms"))
+        return [file for file in files if file.size < LARGE_BYTES], [file for file in files if file.size >= LARGE_BYTES]
+
+    def _choose_rows(self, files: Sequence[DataFile], keep: pc.Expression | None) -> pa.Table:
+        rows = self.rows(files)
+        return rows if keep is None else rows.filter(keep)
+
+    def _put_in_place(self, files: Sequence[DataFile], rows: pa.Table) -> None:
+        """Commit these rows as one file in the place of some others."""
+        if self._log is None or not files:
+            return
+        now, new = now_ms(), list[DataFile]()
+        if rows.num_rows:
+            new.append(data_files.write(self._storage, rows, self._schema.names))
+        for file in files:
+            self._cached_rows.pop(file.path, None)
+        # dataChange is false: streams that read the table see no row twice
+        actions: list[Action] = [file.remove_action(now, data_change=False) for file in files]
+        try:
+            self._commit(self._log, [*actions, *(file.add_action(data_change=False) for file in new)], "OPTIMIZE")
+        except ConflictError:
+            # no retry: there are as many files in the next round
+            self._storage.delete([file.path for file in new])
+
+    def _compact_small(self, keep: pc.Expression | None) -> None:
+        """Make the small files one, and delete the oldest of the large ones of which no row is kept any more."""
+        small, large = self._split_files()
+        if len(small) < COMPACT_AT_FILES:
+            return
+        self._put_in_place(small, self._choose_rows(small, keep))
+        for file in large:
+            # one at a time: together they may be more than fits into memory
+            rows = self._choose_rows([file], keep)
+            if rows.num_rows:
                 return
-            files = list(snapshot.files.values())
-            rows = self.rows(files)
-            rows = rows if keep is None else rows.filter(keep)
-            now = now_ms()
-            one = data_files.write(self._storage, rows, self._schema.names)
-            # dataChange is false: streams that read the table see no row twice
-            removed = [file.remove_action(now, data_change=False) for file in files]
-            self._cached_rows.clear()
-            try:
-                self._commit(self._log, [*removed, one.add_action(data_change=False)], "OPTIMIZE")
-            except ConflictError:
-                # no retry: there are as many files in the next round
-                self._storage.delete([one.path])
+            self._put_in_place([file], rows)
 
     def replace(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Replace all rows by these; raises RefusedError when another writer interferes."""
@@ -226,11 +260,12 @@ class MetadataTable:
                 self._cached_rows[one.path] = rows
 
     def maintain(self, past_hours: float, keep: pc.Expression | None = None) -> None:
-        """Compact when there are many files, write a checkpoint, and vacuum the past beyond `past_hours`."""
+        """Compact when there are many small files, write a checkpoint, and vacuum the past beyond `past_hours`.
+
+        `keep`: the rows that stay. A large file stays whole as long as one of its rows does, and older ones go first.
+        """
         with self._lock:
-            snapshot = self.snapshot()
-            if snapshot is not None and len(snapshot.files) >= COMPACT_AT_FILES:
-                self.compact(keep)
+            self._compact_small(keep)
             if self._log is not None:
                 # the toolkit reads its tables as they are now: the hours alone keep older versions
                 retention = Retention(past_hours, self._log.snapshot.version)
@@ -238,19 +273,19 @@ class MetadataTable:
                     write_checkpoint(self._log, due)
                 vacuum(self._log, retention)
 
-    def _read(self, file: DataFile) -> pa.Table:
-        """Read one file in the table's schema: columns that it lacks are null."""
+    def _read(self, schema: pa.Schema, file: DataFile) -> pa.Table:
+        """Read these columns of one file: those that it lacks are null."""
         if (known := self._cached_rows.get(file.path)) is not None:
-            return known
+            return known.select(schema.names)
         try:
             # files written before a column was added lack it
             there = pq.ParquetFile(self._storage.open(file.path))
-            rows = there.read([name for name in self._schema.names if name in there.schema_arrow.names])
+            rows = there.read([name for name in schema.names if name in there.schema_arrow.names])
         except (OSError, ValueError) as error:
             if not (damage := describe_damage(error)):
                 raise
             raise _lost_error(f"{self._storage.uri()}/{file.path} {damage}") from error
-        return conform(rows, self._schema)
+        return conform(rows, schema)
 
     def _to_arrow(self, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
         return pa.Table.from_pylist([dict(row) for row in rows], self._schema)

@@ -12,7 +12,8 @@ from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys, empty_keys
 from cdc.columns.rows.row_fingerprints import row_bits
 from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.fail_points import reach
-from cdc.sinks.lake.delta import data_files
+from cdc.core.table import Table
+from cdc.sinks.lake.delta import data_files, statistics
 from cdc.sinks.lake.delta.damage import read_parts
 from cdc.sinks.lake.delta.deletion_vectors import VectorFile, deleted_mask
 from cdc.sinks.lake.delta.log import ConflictError
@@ -34,7 +35,7 @@ def compact_files(writer: TableWriter, paths: Collection[str]) -> bool:
         vectors = [writer.rows.vector(file.path) for file in files]
         row_numbers = [_live_row_numbers(file.rows, vector) for file, vector in zip(files, vectors, strict=True)]
     # without the lock, so batches need not wait; `_find_new_deletes` catches up on them
-    new, keys = _write_live_rows(writer, files, vectors)
+    new, keys = _write_live_rows(writer, table, files, vectors)
     reach("compact.written")
     with writer.lock:
         # a column added meanwhile would change the fingerprints of rows without a key
@@ -54,10 +55,13 @@ def _live_row_numbers(rows: int, vector: BitMap) -> RowNumbers:
 
 
 def _write_live_rows(
-    writer: TableWriter, files: Sequence[DataFile], vectors: Sequence[BitMap]
+    writer: TableWriter, table: Table, files: Sequence[DataFile], vectors: Sequence[BitMap]
 ) -> tuple[DataFile, KeyBits]:
-    """Write the live rows of files as one new file, a part at a time; returns it and its keys."""
-    table, reading = writer.table, []
+    """Write the live rows of files as one new file, a part at a time; returns it and its keys.
+
+    `table`: as it was when the files were chosen; the writer's own may get a column meanwhile.
+    """
+    bounded, reading = statistics.choose_columns(table.column_names, table.key), []
     for file, vector in zip(files, vectors, strict=True):
         rows = live_rows(writer.storage, Share(file), table, vector=vector)
         reading.append(read_parts(rows, table.name, file.path))
@@ -66,11 +70,10 @@ def _write_live_rows(
     def batches() -> Iterator[pa.RecordBatch]:
         for rows in parts:
             if rows.num_rows:
-                keys.append(row_bits(rows, writer.table))
+                keys.append(row_bits(rows, table))
                 yield from rows.to_batches()
 
-    schema = arrow_schema(writer.table)
-    new = data_files.write_in_parts(writer.storage, data_files.new_path(), batches(), schema, writer.statistics_columns)
+    new = data_files.write_in_parts(writer.storage, data_files.new_path(), batches(), arrow_schema(table), bounded)
     return new, concat_keys(keys)
 
 

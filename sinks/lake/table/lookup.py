@@ -49,7 +49,7 @@ class ComputedColumn(Protocol):
 
 
 ROW: Final = "#row"
-"""A column that tells the rows of a table apart, as long as its `TableLookup` is open."""
+"""A column that tells the rows of a table apart, as long as its `TableLookup` stands at one version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +142,8 @@ class TableLookup:
             # a column that was added is read from here on
             self.table = layout.table_of(snapshot) or self.table
         self.snapshot = snapshot
+        # rows of two versions are not told apart by `ROW`, and most of the old files are gone
+        self._file_numbers.clear()
         self._forget_vectors()
 
     def _read_rows(self, files: Mapping[str, DataFile], path: str, names: Sequence[str], rows: Integers) -> pa.Table:

@@ -17,6 +17,8 @@ from cdc.progress import Silent
 from cdc.run.rebuild.rebuild import AskedRebuild, Rebuilder
 from cdc.run.rebuild.work import From, RebuildResult, Work
 from cdc.run.rebuilds import describe_rebuilds
+from cdc.sinks.lake.history.epochs import list_epochs
+from cdc.sinks.lake.history.shape import history_name
 from cdc.sinks.lake.layout import Lake
 from cdc.sinks.lake.metadata.cuts import Cut
 from cdc.sinks.opensearch.layout import BESIDE, KEPT
@@ -24,7 +26,7 @@ from cdc.sinks.owner import Owner
 from cdc.sinks.search.generations import Generations
 from cdc.sinks.search.settings import SearchSettings
 from tests.support.beside import repeated
-from tests.support.cdc_inprocess import catch_up, following, lend_bootstrapped, status_of, verify
+from tests.support.cdc_inprocess import bootstrap, catch_up, following, lend_bootstrapped, status_of, verify
 from tests.support.further import further
 from tests.support.parts.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
@@ -287,6 +289,33 @@ def test_a_table_is_copied_from_the_source_beside_and_back(pipeline: Pipeline, s
     assert rows_of(rebuilder(pipeline, spark, "lake", THINGS).run()) == {THINGS}
     check_equal(pipeline, spark)
     assert rebuilder(pipeline, spark, "lake").drop_old() == [THINGS]
+
+
+def test_a_history_stays_as_it_is_when_its_table_is_copied_beside(
+    make_shared_pipeline: MakePipeline, quicker: None, spark: SparkSession
+) -> None:
+    """It has every change once, whatever is brought on from the log, and no gap."""
+    pipeline = make_shared_pipeline(*MADE, tables=("public.things", "public.searches"))
+    pipeline.configure("followers:\n", "history: [public.things]\n\nfollowers:\n")
+    bootstrap(pipeline, spark)
+    with following(pipeline, spark) as running:
+        running.wait_for("following")
+        with written(pipeline):
+            rebuilder(pipeline, spark, str(THINGS)).run()
+            rebuilder(pipeline, spark, str(THINGS)).back_out()
+    pipeline.run("UPDATE things SET n = n + 1")
+    # the history is compared as well
+    assert rows_of(rebuilder(pipeline, spark, "lake", THINGS).run()) == {THINGS, history_name(THINGS)}
+    check_equal(pipeline, spark)
+    lake = pipeline.opened().lake
+    [epoch] = list_epochs(lake, THINGS, None)
+    assert epoch.opened
+    assert epoch.opened.facts.gaps == ()
+    changes = """SELECT id, max(n) AS n, count(*) FILTER (WHERE _change = 'update') AS updates,
+        count(*) FILTER (WHERE _change = 'copy') AS copies, count(*) AS rows FROM found WHERE id <= 300 GROUP BY id"""
+    found = pa.table(QueryBuilder().register("found", DeltaTable(lake.folder(epoch.name))).execute(changes)).to_pylist()
+    assert len(found) == 300
+    assert [row for row in found if (row["copies"], row["updates"], row["rows"]) != (1, row["n"], row["n"] + 1)] == []
 
 
 @pytest.mark.parametrize(

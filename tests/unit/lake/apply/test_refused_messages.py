@@ -13,15 +13,18 @@ from cdc.core.errors import PreconditionError
 from cdc.core.position import Lsn, Position
 from cdc.core.table_state import Followed, Stopped
 from cdc.core.transaction import TransactionEnd
+from cdc.sinks.lake.apply import apply as applying
 from cdc.sinks.lake.apply.apply import AppliedBatch
 from cdc.sinks.lake.follower import DeltaFollower
+from cdc.sinks.lake.history.epochs import list_epochs
 from cdc.sinks.lake.history.shape import history_table
+from cdc.sinks.lake.metadata.dead_letters import DeadLetters
 from cdc.sinks.lake.settings import DeltaSettings
 from tests.support.debezium import PLACEHOLDER, messages
 from tests.support.histories import THINGS
 from tests.support.lake.places import PlacedLake, in_folder
 from tests.support.lake.tables import row
-from tests.support.lake.tables_at import bootstrap_follower, rows_in
+from tests.support.lake.tables_at import bootstrap_follower, copy, follower_of, rows_in, transact
 from tests.support.model import Change, CommitOrder, Truncate, Update
 
 DECODER = Decoder(THINGS, PLACEHOLDER)
@@ -99,12 +102,53 @@ def test_a_history_goes_on_with_a_copy_after_a_replay(lake: PlacedLake) -> None:
     assert texts == [["copy", "at 10.2"], ["copy", "at 10.3", "at 10.3", "at 20.1"]]
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["goes on", "is opened again"])
+def test_a_replay_of_a_table_behind_the_last_cut_makes_no_gap_of_its_history(lake: PlacedLake, again: bool) -> None:
+    """It moves the table to the cut, and the history with it: what is applied later comes once."""
+    follower = bootstrap_follower(lake, [THINGS.name])
+    send(follower, 10, [update(10, 1, 1), update(10, 2, 2)], spoiled=0)
+    [key] = follower.letters.replay(THINGS.name, DECODER).blocked
+    send(follower, 20, [update(20, 1, 1)])
+    transact(follower, 30, only=[])
+    follower.letters.replay(THINGS.name, DECODER, [key])
+    follower = follower_of(lake, [THINGS.name]) if again else follower
+    follower.highest_offset()
+    send(follower, 40, [update(40, 1, 2)])
+    [epoch] = list_epochs(lake, THINGS.name, None)
+    assert epoch.opened is not None
+    assert epoch.opened.facts.gaps == ()
+    rows = rows_in(lake, history_table(THINGS))
+    texts = [row["big"] for number, row in sorted(rows.items()) if row["id"] == 2]
+    assert texts == ["copy", "at 10.2", "at 10.2", "at 40.1"]
+
+
 def test_an_unreadable_message_without_a_key_stops_its_table(lake: PlacedLake) -> None:
     follower = bootstrap_follower(lake)
     applied = send(follower, 10, [update(10, 1, 1)], spoiled=0, has_keys=False)
     [stop] = applied.stopped
     assert (stop.name, stop.copy, applied.blocked) == (THINGS.name, False, {})
     assert isinstance(follower.tables.states()[THINGS.name], Stopped)
+
+
+def test_a_table_of_which_too_many_messages_wait_is_stopped_until_it_is_copied(
+    lake: PlacedLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever batches they came in; a new copy has their effect, and nothing of them is left."""
+    monkeypatch.setattr(applying, "MAX_MESSAGES", 3)
+    follower = bootstrap_follower(lake)
+    send(follower, 10, [update(10, 1, 1)], spoiled=0)
+    for number in (20, 30):
+        assert send(follower, number, [update(number, 1, 1)]).stopped == []
+    [stop] = send(follower, 40, [update(40, 1, 1)]).stopped
+    assert stop.reason.startswith("more than 3 messages would wait; 1 message cannot be read, first ")
+    send(follower, 50, [update(50, 1, 1)])
+    assert len(follower.letters.all()) == 4
+    copy(lake, follower, THINGS, 60, "copied again")
+    assert send(follower, 70, [update(70, 1, 1)]).stopped == []
+    assert text_of(lake, 1) == "at 70.1"
+    assert follower.letters.all() == []
+    follower.maintenance.run([])
+    assert DeadLetters(lake).all() == []
 
 
 def test_a_truncate_stops_a_table_with_blocked_keys(lake: PlacedLake) -> None:

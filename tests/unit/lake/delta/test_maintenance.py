@@ -1,20 +1,25 @@
 """After many batches a table is as small and fast as on day one, and readers keep their past."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from cdc.core.position import Lsn
+from cdc.core.table import Column, Kind, Table
 from cdc.sinks.lake.delta import checkpoint, retention
 from cdc.sinks.lake.delta.actions import Add, Cdc
 from cdc.sinks.lake.delta.checkpoint import build_checkpoint, take_due_checkpoint, write_checkpoint
 from cdc.sinks.lake.delta.log import DeltaLog
 from cdc.sinks.lake.delta.retention import Retention, delete_orphans, vacuum
+from cdc.sinks.lake.delta.scan import live_rows
 from cdc.sinks.lake.delta.snapshot import DataFile
 from cdc.sinks.lake.table import compact
 from cdc.sinks.lake.table.compact import compact_files
@@ -34,6 +39,7 @@ from tests.support.lake.mixed_changes import mix_changes
 from tests.support.lake.places import PLACES, PlacedLake, in_folder, place_lake
 from tests.support.lake.tables import apply, by_id, by_key, copy_rows, open_writer, read_by_delta_rs, row, update
 from tests.support.model import CommitOrder, Delete, Key, Row
+from tests.unit.columns.test_fold_rows import LOGS
 
 COPY: dict[Key, Row] = {(n,): row(n, f"old {n}") for n in range(300)}
 
@@ -174,6 +180,26 @@ def test_a_batch_may_commit_beside_a_compaction(lake: PlacedLake, monkeypatch: p
     assert read_by_delta_rs(lake) == by_id({**COPY, (5,): row(5, "new"), (250,): row(250, "new")})
     apply(writer, update(2, row(5, "newer")), 2)
     assert read_by_delta_rs(lake)[5] == row(5, "newer")
+
+
+@pytest.mark.parametrize("table", [THINGS, LOGS], ids=["key", "no key"])
+def test_a_column_may_be_added_beside_a_compaction(tmp_path: Path, table: Table) -> None:
+    """The compaction gives way to it, and the next one has the column."""
+    lake = in_folder(tmp_path)
+    copy_rows(lake, table, [dict.fromkeys(table.column_names), dict.fromkeys(table.column_names)], files=2)
+    writer, wider = open_writer(lake, table), replace(table, columns=(*table.columns, Column("late", Kind.TEXT)))
+
+    def beside_a_schema_change(*arguments: Any, **options: Any) -> Iterator[pa.Table]:
+        if writer.table == table:
+            writer.add_columns(wider, Lsn(5))
+        yield from live_rows(*arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compact, "live_rows", beside_a_schema_change)
+        assert not compact_files(writer, list(writer.snapshot.files))
+        assert compact_files(writer, list(writer.snapshot.files))
+    assert writer.snapshot.live_rows == 2
+    assert len(writer.snapshot.files) == 1
 
 
 def test_a_past_needed_by_a_follower_is_kept(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """A table's past is bounded by time; memory and checkpoints do not grow with it."""
 
 import gc
+from itertools import count
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -208,6 +209,25 @@ def test_only_long_lived_files_get_tombstones() -> None:
     assert [remove.path for remove in tombstones.all()] == ["b", "a", "c"]
     tombstones.forget(late + 1)
     assert [remove.path for remove in tombstones.all()] == ["c"]
+
+
+def test_tombstones_are_forgotten_beside_commits() -> None:
+    """A vacuum forgets them in the maintenance's thread, without the lock of the table."""
+
+    class AtAnyMoment(int):
+        """A time; whoever compares it is interrupted by a commit."""
+
+        def __le__(self, other: float) -> bool:
+            tombstones.add_commit(commit(LIVED_MS + 9, remove_action(f"late {next(number)}", LIVED_MS + 9)))
+            return int(self) <= other
+
+        def __gt__(self, other: float) -> bool:
+            return not self <= other
+
+    tombstones, number = Tombstones(), count(1)
+    tombstones.restore(remove_action(f"old {each}", AtAnyMoment(1)) for each in range(3))
+    tombstones.forget(1)
+    assert [remove.path for remove in tombstones.all()] == ["late 1", "late 2", "late 3"]
 
 
 def test_a_checkpoint_carries_on_older_tombstones(lake: PlacedLake) -> None:

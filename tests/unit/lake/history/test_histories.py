@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc.columns.types.arrow_types import arrow_schema
-from cdc.core.position import Bookmark, Lsn
+from cdc.core.position import Bookmark, LogStart, Lsn
 from cdc.core.table import Table
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.apply import apply as applying
@@ -25,6 +25,7 @@ from cdc.sinks.lake.history.chain import digest_batch, find_break
 from cdc.sinks.lake.history.epochs import list_epochs
 from cdc.sinks.lake.history.erased import restore_digests
 from cdc.sinks.lake.history.erasing import erase_rows
+from cdc.sinks.lake.history.facts import Gap
 from cdc.sinks.lake.history.shape import ENDS, history_name, history_table
 from cdc.sinks.lake.settings import DeltaSettings
 from cdc.sinks.lake.table.writer import TableWriter
@@ -34,7 +35,7 @@ from tests.support.examples import examples
 from tests.support.histories import THINGS, Sent, histories
 from tests.support.lake.places import PlacedLake, in_folder
 from tests.support.lake.tables import write_copy
-from tests.support.model import Change, CommitOrder, Delete, Key, Row, Truncate, Update
+from tests.support.model import Change, CommitOrder, Delete, Insert, Key, Row, Truncate, Update
 
 BEFORE: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in range(3)}
 COPIED = 5
@@ -56,9 +57,9 @@ class Keeping:
         self.follower = DeltaFollower(settings, self.lake, indexes, histories=[THINGS.name] if is_kept else [])
         self.follower.prepare([THINGS])
 
-    def copy(self, rows: dict[Key, Row], lsn: int, *, anew: bool = False) -> None:
+    def copy(self, rows: dict[Key, Row], lsn: int, *, anew: bool = False, applied: int | None = None) -> None:
         mark = Bookmark(Lsn(lsn), SYSTEM, 1)
-        self.follower.load(THINGS, [write_copy(self.lake, THINGS, rows.values())], mark, anew=anew)
+        self.follower.load(THINGS, [write_copy(self.lake, THINGS, rows.values())], mark, anew=anew, applied=applied)
 
     def apply(self, history: list[tuple[int, Sent]]) -> None:
         batch, position = batch_of(history)
@@ -206,6 +207,63 @@ def test_a_history_that_was_not_kept_for_a_while_goes_on_with_a_copy(tmp_path: P
     assert find_break(batches_of(rows, keeping.table())) is None
     for number in range(1, 5):
         assert as_of(rows, 10 * number) == put(number)[1].rows
+
+
+def come(number: int) -> tuple[int, Sent]:
+    """A transaction that inserts row 9, and updates row 1."""
+    row: Row = {"id": 9, "small": 9, "big": "y"}
+    _, sent = put(number)
+    change = Insert(THINGS.name, CommitOrder(0, 2), (9,), row)
+    return number, ranked(number, Sent((*sent.changes, change), {**sent.rows, (9,): row}))
+
+
+def gaps_of(keeping: Keeping) -> tuple[Gap, ...]:
+    [epoch] = list_epochs(keeping.lake, THINGS.name, None)
+    assert epoch.opened is not None
+    return epoch.opened.facts.gaps
+
+
+@pytest.mark.parametrize("moved_on", [0, 2], ids=["as it is", "behind"])
+@pytest.mark.parametrize("again", [False, True], ids=["goes on", "is opened again"])
+def test_a_rebuilt_table_adds_nothing_to_a_history_that_has_its_changes(
+    tmp_path: Path, moved_on: int, again: bool
+) -> None:
+    """Its copy is older than the last cut, and is brought on from the log."""
+    keeping, sent = Keeping(in_folder(tmp_path)), [put(1), come(2), put(3)]
+    for each in (*sent, (4, Sent((), sent[2][1].rows))):
+        keeping.apply([each])
+    before = keeping.rows()
+    taken = sent[2 - moved_on]
+    keeping.restart()
+    keeping.copy(taken[1].rows, 10 * taken[0] + 5, anew=True, applied=end(taken[0]).offset)
+    keeping.restart()
+    assert keeping.follower.highest_offset() == end(3).offset
+    if again:
+        keeping.restart()
+    if moved_on:
+        batch, _ = batch_of(sent[3 - moved_on :])
+        keeping.follower.catch_up(columns_of(batch))
+    keeping.follower.tables.adopt([THINGS.name])
+    keeping.apply([(5, Sent((), sent[2][1].rows))])
+    assert keeping.rows() == before
+    keeping.apply([put(6)])
+    rows = keeping.rows()
+    assert len(rows) == len(before) + 1
+    assert gaps_of(keeping) == ()
+    assert find_break(batches_of(rows, keeping.table())) is None
+
+
+def test_the_copy_of_a_source_that_was_put_back_goes_into_the_history(tmp_path: Path) -> None:
+    """It is older than the last cut, too, and what was followed since is no past of it."""
+    keeping = Keeping(in_folder(tmp_path))
+    for number in range(1, 4):
+        keeping.apply([put(number)])
+    number = keeping.follower.cuts.begin_capture()
+    keeping.copy(put(1)[1].rows, 15, anew=True)
+    keeping.follower.start_over(lambda at: LogStart(0, at, number, Lsn(15)), Lsn(15), {}, 0)
+    rows = keeping.rows()
+    assert [row["small"] for row in rows if row["id"] == 1] == [1, 1, 2, 3, 1]
+    assert len(gaps_of(keeping)) == 1
 
 
 def test_a_truncate_of_an_empty_table_breaks_no_chain(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from cdc.core.errors import CdcError
+from cdc.core.table import Table
 from cdc.sinks.lake.delta import checkpoint
 from cdc.sinks.lake.delta.checkpoint import take_due_checkpoint, write_checkpoint
 from cdc.sinks.lake.delta.log import DeltaLog
@@ -189,3 +191,29 @@ def test_maintenance_of_other_tables_goes_on(folder_lake: PlacedLake, monkeypatc
     with pytest.raises(Exception, match=r"public\.things: file .* of the lake is damaged"):
         follower.maintenance.run([])
     assert [*(lake.disk(OTHERS.name) / "_delta_log").glob("*.checkpoint.parquet")]
+
+
+def put_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize("harm", [cut_off, put_folder], ids=["damaged", "unreadable"])
+@pytest.mark.parametrize(("table", "other"), [TABLES, TABLES[::-1]], ids=["first", "last"])
+def test_an_old_commit_that_is_damaged_keeps_no_other_table_from_its_upkeep(
+    folder_lake: PlacedLake, monkeypatch: pytest.MonkeyPatch, harm: Harm, table: Table, other: Table
+) -> None:
+    """Neither a table behind it nor the cuts, the last in a round."""
+    monkeypatch.setattr(checkpoint, "CHECKPOINT_EVERY", 1)
+    monkeypatch.setattr("cdc.sinks.lake.metadata.table.COMPACT_AT_FILES", 3)
+    follower = bootstrap_follower(folder_lake)
+    transact(follower, 10, only=KEYS[:5])
+    follower.maintenance.run([])
+    follower = follower_of(folder_lake)
+    for number in (20, 30):
+        transact(follower, number, only=KEYS[:5])
+    harm(folder_lake.disk(table.name) / "_delta_log" / f"{1:020}.json")
+    with pytest.raises((CdcError, OSError), match=f"{1:020}.json"):
+        follower.maintenance.run([])
+    assert [*(folder_lake.disk(other.name) / "_delta_log").glob(f"{3:020}.checkpoint.parquet")]
+    assert len([*Path(follower.cuts.folder).glob("*.parquet")]) == 5

@@ -94,6 +94,27 @@ def compact(writer: TableWriter) -> None:
     compact_files(writer, list(writer.snapshot.files))
 
 
+def test_files_that_are_gone_have_no_numbers(tmp_path: Path) -> None:
+    """Rows are told apart at one version, and a table has new files with each commit, for ever."""
+    lake = in_folder(tmp_path)
+    copy_rows(lake, THINGS, [row(key, "") for key in range(9)], files=3)
+    writer = open_writer(lake)
+    lookup = open_lookup(lake, writer.snapshot.version)
+    for rank in range(1, 9):
+        apply(writer, update(rank, row(rank, "x"), row(rank - 1, "y")), rank)
+        if rank % 3 == 0:
+            compact(writer)
+        lookup.advance(writer.snapshot.version, COLUMNS)
+        places = [
+            lookup.find([column], [pa.array(range(9), pa.int32())], ["id"])[ROW].to_pylist()
+            for column in ("id", "small")
+        ]
+        # whatever they are found by
+        assert len({*places[0]}) == 9
+        assert {*places[0]} == {*places[1]}
+        assert len(lookup._file_numbers) <= len(lookup.snapshot.files)
+
+
 def test_too_many_changes_are_not_read(tmp_path: Path) -> None:
     lake = in_folder(tmp_path)
     copy_rows(lake, THINGS, list(BEFORE.values()))
