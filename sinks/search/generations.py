@@ -40,6 +40,11 @@ class Generations:
         with open_client(self.indexes.cluster) as client:
             return sorted(self._find(client, generation))
 
+    def find_indexes(self, generation: str) -> Mapping[TableName, str]:
+        """The index of each table of a generation."""
+        with open_client(self.indexes.cluster) as client:
+            return {name: each.index for name, each in self._find(client, generation).items()}
+
     def measure(self, tables: Iterable[TableName]) -> int:
         """The bytes of what is searched of these tables, with all replicas."""
         only = {"filter_path": "indices.*.total.store.size_in_bytes"}

@@ -6,7 +6,7 @@
               compared with the lake there; the aliases of all tables change in one request; the stream goes on
     go back   the same with what was KEPT: it is brought on first
 
-A kill leaves what is searched as it is. The next run goes on where BESIDE stands.
+A kill leaves what is searched as it is. The next run goes on where BESIDE stands, or ends what has changed places.
 """
 
 from collections.abc import Collection, Mapping
@@ -70,6 +70,8 @@ class IndexRebuild:
         )
 
     def run(self) -> RebuildResult:
+        if self.work.can_go_on() and self._has_changed_places():
+            return self._end()
         self._build()
         with take_over(self.work.pipeline, self.work.stream, self.work.say):
             beside = self._open(BESIDE)
@@ -84,6 +86,8 @@ class IndexRebuild:
             return self._swap(rows, cut, BESIDE, at)
 
     def back_out(self) -> RebuildResult:
+        if self.work.can_go_back_on() and self._has_changed_places():
+            return self._end()
         if self.work.is_midway() or self.generations.list_tables(BESIDE):
             self.generations.drop(BESIDE)
             return self.work.give_up()
@@ -101,6 +105,17 @@ class IndexRebuild:
                 for line in found:
                     self.work.say(f"{self.work.what}: as before the rebuild, {line}")
                 return self._swap(rows, cut, KEPT, at)
+
+    def _has_changed_places(self) -> bool:
+        """Has a run that was cut off swapped already? What it replaced is KEPT then, and was searched before."""
+        replaced, kept = self.work.list_replaced(), self.generations.find_indexes(KEPT)
+        known = {name: each.index for name, each in replaced.items() if each.index}
+        return bool(known) and all(kept.get(name) == index for name, index in known.items())
+
+    def _end(self) -> RebuildResult:
+        """Note the end of a run that was cut off behind its swap: another one would lose what is kept."""
+        self.work.say(f"{self.work.what}: it was swapped before it was cut off")
+        return RebuildResult(self.work.what, {}, None, self.work.finish(self.work.list_replaced()))
 
     def _build(self) -> None:
         """Fill what is to be searched, or go on with it, and bring it to the newest cut."""
@@ -197,8 +212,8 @@ class IndexRebuild:
         return feed, feed.until, at
 
     def _swap(self, rows: Mapping[TableName, int], cut: Cut, generation: str, at: Position | None) -> RebuildResult:
-        until = choose_end(self.work.pipeline)
-        self.work.keep({name: Replaced(until) for name in rows})
+        until, searched = choose_end(self.work.pipeline), self.generations.find_indexes("")
+        self.work.keep({name: Replaced(until, index=searched.get(name)) for name in rows})
         self.generations.exchange([*rows], generation, at)
         return RebuildResult(self.work.what, rows, cut.position.lsn, self.work.finish(rows))
 

@@ -30,8 +30,8 @@ from cdc.run.follow.follow import follow
 from cdc.run.health.continuity import check_source
 from cdc.run.lease import COPIES
 from cdc.run.rebuild.handover import take_over
-from cdc.run.rebuild.work import JOINS, RebuildPlan, RebuildResult, Work, open_version
-from cdc.run.rebuilds import Replaced, choose_end
+from cdc.run.rebuild.work import RebuildPlan, RebuildResult, Work, open_version
+from cdc.run.rebuilds import JOINS, Replaced, choose_end
 from cdc.run.tables.preflight import check_tables, merge_refusals
 from cdc.run.tables.selection import list_followed
 from cdc.run.verify.capture_check import CaptureCheck

@@ -15,8 +15,9 @@ from cdc.core.errors import ConfigurationError, DivergenceError, PreconditionErr
 from cdc.core.table import TableName
 from cdc.progress import Silent
 from cdc.run.rebuild.rebuild import AskedRebuild, Rebuilder
+from cdc.run.rebuild.view import ViewRebuild
 from cdc.run.rebuild.work import From, RebuildResult, Work
-from cdc.run.rebuilds import describe_rebuilds
+from cdc.run.rebuilds import Rebuilds, Replaced, describe_rebuilds
 from cdc.sinks.lake.layout import Lake
 from cdc.sinks.lake.metadata.cuts import Cut
 from cdc.sinks.opensearch.layout import BESIDE, KEPT
@@ -199,6 +200,55 @@ def test_one_that_is_killed_while_it_swaps_is_right_all_the_same(
     pipeline.run("UPDATE things SET n = n + 1")
     check_equal(pipeline, spark)
     assert rows_of(rebuilder(pipeline, spark, "search").back_out()) == ({THINGS, SUMS} if after else set())
+    check_equal(pipeline, spark)
+
+
+def test_a_way_back_that_is_killed_leads_back_all_the_same(pipeline: Pipeline, spark: SparkSession) -> None:
+    old = index_of(pipeline)
+    rebuilder(pipeline, spark, "search").run()
+    rebuilt = index_of(pipeline)
+
+    def die(work: Work, tables: object) -> float | None:
+        raise Killed
+
+    with patch.object(Work, "finish", die), pytest.raises(Killed):
+        rebuilder(pipeline, spark, "search").back_out()
+    assert index_of(pipeline) == old
+    rebuilder(pipeline, spark, "search").back_out()
+    assert index_of(pipeline) == old
+    # now it is a second return, which leads forth again; and a rebuild that ends behind its swap does not swap again
+    rebuilder(pipeline, spark, "search").back_out()
+    assert index_of(pipeline) == rebuilt
+    with patch.object(Work, "finish", die), pytest.raises(Killed):
+        rebuilder(pipeline, spark, "search").run()
+    newest = index_of(pipeline)
+    rebuilder(pipeline, spark, "search").run()
+    assert index_of(pipeline) == newest
+    rebuilder(pipeline, spark, "search").back_out()
+    assert index_of(pipeline) == rebuilt
+    check_equal(pipeline, spark)
+
+
+def test_a_view_whose_way_back_is_killed_before_its_swap_goes_back_to_the_same_rows(
+    pipeline: Pipeline, spark: SparkSession
+) -> None:
+    rebuilder(pipeline, spark, str(SUMS)).run()
+    [original] = Rebuilds.of(pipeline.opened()).read("views").kept.values()
+
+    def die(rebuild: ViewRebuild, cut: Cut, reached: Cut) -> None:
+        raise Killed
+
+    with patch.object(ViewRebuild, "_put_in_place", die), pytest.raises(Killed):
+        rebuilder(pipeline, spark, str(SUMS)).back_out()
+    put_beside, led = ViewRebuild._put_beside, list[Replaced]()
+
+    def note(rebuild: ViewRebuild, kept: Replaced) -> None:
+        led.append(kept)
+        put_beside(rebuild, kept)
+
+    with patch.object(ViewRebuild, "_put_beside", note):
+        rebuilder(pipeline, spark, str(SUMS)).back_out()
+    assert led == [original]
     check_equal(pipeline, spark)
 
 
