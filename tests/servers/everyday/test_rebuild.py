@@ -339,6 +339,19 @@ def test_a_table_is_copied_from_the_source_beside_and_back(pipeline: Pipeline, s
     assert rebuilder(pipeline, spark, "lake").drop_old() == [THINGS]
 
 
+def test_stopped_tables_keep_none_from_being_copied_anew_while_nobody_follows(
+    pipeline: Pipeline, spark: SparkSession
+) -> None:
+    other = TableName("public", "searches")
+    pipeline.opened().lake_follower.tables.stop({THINGS: "a test", other: "a test"})
+    pipeline.run("UPDATE things SET n = n + 1")
+    assert rows_of(rebuilder(pipeline, spark, str(THINGS)).run()) == {THINGS}
+    assert [stop.name for stop in pipeline.opened().lake_follower.tables.stops()] == [other]
+    assert not describe_rebuilds(pipeline.opened())
+    rebuilder(pipeline, spark, str(other)).run()
+    check_equal(pipeline, spark)
+
+
 @pytest.mark.parametrize(
     ("what", "by", "kind", "told"),
     [
