@@ -6,7 +6,7 @@ One file for each stream: a follower, or the views. A file that is lost costs th
 import json
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -178,30 +178,35 @@ def _describe_readers(running: Running) -> str:
 def drop_regularly(pipeline: Pipeline, say: Callable[[str], None], ended: threading.Event) -> None:
     """Take away what was kept of before rebuilds for long enough, again and again until `ended` is set."""
     while not ended.wait(LOOK_SECONDS):
-        for stream in _list_expired(pipeline):
+        for stream in Rebuilds.of(pipeline).list_streams():
+            if not list_expired(pipeline, stream):
+                continue
             # of a server that does not answer, or beside another rebuild: the next look tries it again
             with suppress(CdcError), pipeline.leases.hold(name_rebuild(stream)):
-                for name in drop_kept(pipeline, stream):
+                for name in drop_kept(pipeline, stream, list_expired(pipeline, stream)):
                     say(f"{stream}: {name} as before its rebuild is kept no longer")
 
 
-def _list_expired(pipeline: Pipeline) -> list[str]:
-    notes, now = Rebuilds.of(pipeline), datetime.now(UTC).timestamp()
-    return [
-        stream for stream in notes.list_streams() if any(each.until <= now for each in notes.read(stream).kept.values())
-    ]
+def list_expired(pipeline: Pipeline, stream: str) -> list[TableName]:
+    """The tables of which the stream's note keeps what was before for long enough."""
+    kept, now = Rebuilds.of(pipeline).read(stream).kept, datetime.now(UTC).timestamp()
+    return [TableName.parse(name) for name, each in kept.items() if each.until <= now]
 
 
-def drop_kept(pipeline: Pipeline, stream: str) -> list[TableName]:
-    """Take away what is kept of before a stream's rebuilds; returns the tables. The caller holds their lease."""
+def drop_kept(pipeline: Pipeline, stream: str, only: Collection[TableName] | None = None) -> list[TableName]:
+    """Take away what is kept of before a stream's rebuilds, of `only` these tables; returns the tables.
+
+    The caller holds their lease.
+    """
     notes, settings = Rebuilds.of(pipeline), pipeline.settings.followers.get(stream)
     note = notes.read(stream)
-    kept = {TableName.parse(name) for name in note.kept}
+    gone = {name for name in map(TableName.parse, note.kept) if only is None or name in only}
     if isinstance(settings, SearchSettings):
-        kept |= {*Generations.of(settings, Owner(pipeline.name, stream)).drop(KEPT)}
+        gone |= {*Generations.of(settings, Owner(pipeline.name, stream)).drop(KEPT, only)}
     # of the lake and its views: files go with the past of their tables
-    notes.write(stream, replace(note, kept={}))
-    return sorted(kept)
+    left = {name: each for name, each in note.kept.items() if TableName.parse(name) not in gone}
+    notes.write(stream, replace(note, kept=left))
+    return sorted(gone)
 
 
 def drop_unread(pipeline: Pipeline) -> None:

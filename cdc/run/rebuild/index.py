@@ -91,11 +91,7 @@ class IndexRebuild:
         if self.work.is_midway() or self.generations.list_tables(BESIDE):
             self.generations.drop(BESIDE)
             return self.work.give_up()
-        if not self.generations.list_tables(KEPT):
-            raise PreconditionError(
-                f"nothing is kept of before a rebuild of {self.work.stream}",
-                f"`cdc rebuild {self.work.stream}` builds it anew",
-            )
+        self._require_kept()
         kept = self._open(KEPT)
         with closing(kept):
             self._bring_kept(kept)
@@ -175,6 +171,20 @@ class IndexRebuild:
             raise PreconditionError(f"the latest log {logs[0]} was not filled yet", remedy)
         return logs[0]
 
+    def _require_kept(self) -> None:
+        """Raise PreconditionError when not all that is asked for is kept."""
+        kept, stream = self.generations.list_tables(KEPT), self.work.stream
+        lacking = ", ".join(str(name) for name in self.only or () if name not in kept)
+        if kept and lacking:
+            raise PreconditionError(
+                f"nothing is kept of {lacking} from before a rebuild of {stream}, but of {', '.join(map(str, kept))}",
+                f"name these by --table, or `cdc rebuild {self.work.what}` builds it anew",
+            )
+        if not kept:
+            raise PreconditionError(
+                f"nothing is kept of before a rebuild of {stream}", f"`cdc rebuild {self.work.what}` builds it anew"
+            )
+
     def _bring_kept(self, kept: SearchFollower) -> None:
         self.work.pipeline.start_spark()
         self.work.begin_way_back("brings on what is kept of before")
@@ -197,7 +207,7 @@ class IndexRebuild:
         pipeline, feed = self.work.pipeline, self._open_feed(generation)
         searched, all_tables = pipeline.fed[self.work.stream], BoundedFeed.of(pipeline, self.work.stream)
         feed.until = all_tables.last_cut()
-        if {*searched.bookmarks()} - {*self.generations.list_tables(generation)}:
+        if {*searched.bookmarks()} - {*(self.only or self.generations.list_tables(generation))}:
             # what is not swapped stays beside it, at the same position
             all_tables.until = feed.until
             bring(searched, all_tables, self._open_filler(searched, all_tables))
@@ -211,7 +221,9 @@ class IndexRebuild:
             )
         return feed, feed.until, at
 
-    def _swap(self, rows: Mapping[TableName, int], cut: Cut, generation: str, at: Position | None) -> RebuildResult:
+    def _swap(self, found: Mapping[TableName, int], cut: Cut, generation: str, at: Position | None) -> RebuildResult:
+        # what is kept is brought on as a whole, since it has one position
+        rows = {name: count for name, count in found.items() if not self.only or name in self.only}
         until, searched = choose_end(self.work.pipeline), self.generations.find_indexes("")
         self.work.keep({name: Replaced(until, index=searched.get(name)) for name in rows})
         self.generations.exchange([*rows], generation, at)

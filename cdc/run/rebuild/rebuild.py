@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from cdc.config.settings import VIEWS
-from cdc.core.errors import ConfigurationError, RefusedError
+from cdc.core.errors import ConfigurationError, PreconditionError, RefusedError
 from cdc.core.table import TableName
+from cdc.core.text.lines import WarningLine
 from cdc.progress import Progress
 from cdc.run.lease import name_rebuild
 from cdc.run.pipeline import Pipeline
@@ -49,16 +50,33 @@ class Rebuilder:
         return [self._alone(stream, each.run) for stream, each in self._open()]
 
     def back_out(self) -> list[RebuildResult]:
-        """Give up what is built, or return to what was there before. Raises PreconditionError when there is neither."""
-        return [self._alone(stream, each.back_out) for stream, each in self._open()]
+        """Give up what is built, or return to what was there before. Raises PreconditionError if neither is."""
+        done, refused = list[RebuildResult](), list[PreconditionError]()
+        for stream, each in self._open():
+            try:
+                done.append(self._alone(stream, each.back_out))
+            except PreconditionError as refusal:
+                # of a table in several followers: the others go back all the same
+                refused.append(refusal)
+        if refused and not done:
+            raise refused[0]
+        for refusal in refused:
+            self.say(WarningLine.of(refusal, refusal))
+        return done
 
     def drop_old(self) -> list[TableName]:
-        """Take away what is kept of before; returns the tables."""
+        """Take away what is kept of before, of what is asked for; returns the tables."""
         dropped = list[TableName]()
         for stream, _ in self._open():
             with self.pipeline.leases.hold(name_rebuild(stream)):
-                dropped += drop_kept(self.pipeline, stream)
+                dropped += drop_kept(self.pipeline, stream, self._list_asked())
         return dropped
+
+    def _list_asked(self) -> Sequence[TableName] | None:
+        """The tables or the view asked for; None for all of a follower."""
+        if self.asked.what in self.pipeline.settings.followers:
+            return self.asked.tables or None
+        return [TableName.parse(self.asked.what)]
 
     def _alone(self, stream: str, do: Callable[[], RebuildResult]) -> RebuildResult:
         with self.pipeline.leases.hold(name_rebuild(stream)), trouble_log(self.pipeline.state):
