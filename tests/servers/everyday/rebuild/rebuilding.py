@@ -17,7 +17,7 @@ from tests.support.beside import repeated
 from tests.support.cdc_inprocess import catch_up, verify
 from tests.support.parts.pipelines import Pipeline
 
-THINGS, SUMS = TableName("public", "things"), TableName("shop", "sums")
+THINGS, SUMS, OVER = TableName("public", "things"), TableName("shop", "sums"), TableName("shop", "over")
 MADE = (
     "CREATE TABLE things (id int PRIMARY KEY, n int, of int)",
     "CREATE TABLE searches (id int PRIMARY KEY, query jsonb)",
@@ -28,6 +28,9 @@ VIEWS = """views:
   shop.sums:
     key: [of]
     sql: SELECT of, sum(n) AS n, count(*) AS rows FROM things GROUP BY of
+  shop.over:
+    key: [of]
+    sql: SELECT of, n FROM shop.sums
 followers:
 """
 ALERTS = """  alerts:

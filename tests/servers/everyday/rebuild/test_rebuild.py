@@ -19,6 +19,7 @@ from cdc.sinks.lake.layout import Lake
 from cdc.sinks.lake.metadata.cuts import Cut
 from cdc.sinks.opensearch.layout import BESIDE, KEPT
 from tests.servers.everyday.rebuild.rebuilding import (
+    OVER,
     SUMS,
     THINGS,
     Killed,
@@ -32,9 +33,10 @@ from tests.servers.everyday.rebuild.rebuilding import (
     written,
 )
 from tests.support.beside import repeated
-from tests.support.cdc_inprocess import following
+from tests.support.cdc_inprocess import catch_up, following
 from tests.support.further import further
 from tests.support.parts.pipelines import Pipeline
+from tests.support.spoil import Spoil, spoil_view
 from tests.support.waiting import until
 
 
@@ -125,14 +127,31 @@ def test_a_view_is_swapped_at_one_cut_and_back(pipeline: Pipeline, spark: SparkS
     spoil = f"UPDATE delta.`{pipeline.opened().views.lake.folder(SUMS)}` SET n = n - 1 WHERE of = 3"
     with following(pipeline, spark) as running, watched(lambda: read_view(pipeline)), written(pipeline):
         running.wait_for("following")
-        assert rows_of(rebuilder(pipeline, spark, str(SUMS)).run()) == {SUMS}
+        assert rows_of(rebuilder(pipeline, spark, str(SUMS)).run()) == {SUMS, OVER}
         running.wait_for("views: rests")
-        assert rows_of(rebuilder(pipeline, spark, str(SUMS)).back_out()) == {SUMS}
+        assert rows_of(rebuilder(pipeline, spark, str(SUMS)).back_out()) == {SUMS, OVER}
     check_equal(pipeline, spark)
     spark.sql(spoil)
     with patch.object(Work, "begin", kill_at("compares")), pytest.raises(Killed):
         rebuilder(pipeline, spark, str(SUMS)).run()
     rebuilder(pipeline, spark, str(SUMS)).run()
+    check_equal(pipeline, spark)
+
+
+def test_views_over_a_wrong_view_are_rebuilt_behind_it(pipeline: Pipeline, spark: SparkSession) -> None:
+    def read_over() -> int:
+        store = pipeline.opened().views
+        return read_delta(store.lake, store.cuts.last(), OVER, "n")[1]
+
+    right = read_over()
+    spoil_view(pipeline.opened(), SUMS, Spoil([{"of": 3, "n": -1000, "rows": 1}], []))
+    # what comes next brings the wrong row to the view over it
+    pipeline.run("UPDATE things SET n = n + 1 WHERE of = 5")
+    catch_up(pipeline, spark)
+    assert read_over() < right
+    assert [plan.what for plan in rebuilder(pipeline, spark, str(SUMS)).plan()] == [str(SUMS), str(OVER)]
+    rebuilder(pipeline, spark, str(SUMS)).run()
+    assert read_over() > right
     check_equal(pipeline, spark)
 
 
