@@ -86,7 +86,7 @@ class IndexRebuild:
             return self._swap(rows, cut, BESIDE, at)
 
     def back_out(self) -> RebuildResult:
-        if self.work.can_go_back_on() and self._has_changed_places():
+        if self.work.is_cut_off_way_back() and self._has_changed_places():
             return self._end()
         if self.work.is_midway() or self.generations.list_tables(BESIDE):
             self.generations.drop(BESIDE)

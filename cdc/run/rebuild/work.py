@@ -156,10 +156,20 @@ class Work:
             and (running.what, running.source) == (self.what, self.source.value)
         )
 
-    def can_go_back_on(self) -> bool:
-        """Was a way back of this cut off?"""
+    def is_cut_off_way_back(self) -> bool:
+        """Was a way back of this cut off?
+
+        Raises PreconditionError for one of other tables, which may have changed places with what is kept already.
+        """
         running = self.note.running
-        return running is not None and running.is_back and running.what == self.what
+        if running is None or not running.is_back:
+            return False
+        if running.what != self.what:
+            raise PreconditionError(
+                f"the way back from the rebuild of {running.what} was cut off",
+                f"`cdc rebuild {running.what} --back-out` goes on",
+            )
+        return True
 
     def list_replaced(self) -> Mapping[TableName, Replaced]:
         """What a run that was cut off has noted before its swap."""

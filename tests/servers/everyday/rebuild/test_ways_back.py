@@ -102,6 +102,8 @@ def test_a_way_back_that_is_killed_leads_back_all_the_same(pipeline: Pipeline, s
     with patch.object(Work, "finish", die), pytest.raises(Killed):
         rebuilder(pipeline, spark, "search").back_out()
     assert index_of(pipeline) == old
+    with pytest.raises(PreconditionError, match="the way back from the rebuild of search was cut off"):
+        rebuilder(pipeline, spark, "search", THINGS).back_out()
     rebuilder(pipeline, spark, "search").back_out()
     assert index_of(pipeline) == old
     # now it is a second return, which leads forth again; and a rebuild that ends behind its swap does not swap again
