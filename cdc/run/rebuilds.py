@@ -6,7 +6,7 @@ One file for each stream: a follower, or the views. A file that is lost costs th
 import json
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -27,15 +27,38 @@ from cdc.sinks.owner import Owner
 from cdc.sinks.search.generations import Generations
 from cdc.sinks.search.settings import SearchSettings
 
+SWAPS: Final = "swaps"
+"""The step from which on the old one may be replaced."""
+JOINS: Final = "joins"
+"""The step of a table that is replaced, and not brought to the lake's position yet."""
 LOOK_SECONDS: Final = 60.0
 """Pause between two looks for what was kept long enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """What a table, index or view was before a rebuild, and until when it is kept, in seconds since 1970.
+
+    `version`: of the Delta table, with the `position` of the cut that had it; `index`: the searched one, which has its
+    own position.
+    """
+
+    until: float
+    version: int | None = None
+    position: Mapping[str, Any] | None = None
+    index: str | None = None
+
+    @property
+    def at(self) -> Position | None:
+        return Position.from_json(self.position) if self.position else None
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
     """A rebuild that goes on, or was cut off; `is_back`: the way back from one.
 
-    `of`: rows to copy; `since`: seconds since 1970.
+    `of`: rows to copy; `since`: seconds since 1970. `replaced`: what was there before its swap, by table, also of a run
+    of it that was cut off; empty before it swaps.
     """
 
     what: str
@@ -45,6 +68,17 @@ class Running:
     rows: int = 0
     of: int = 0
     is_back: bool = False
+    replaced: Mapping[str, Replaced] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, noted: Mapping[str, Any]) -> "Running":
+        replaced = {name: Replaced(**each) for name, each in noted.get("replaced", {}).items()}
+        return cls(**{**noted, "replaced": replaced})
+
+    @property
+    def has_begun_to_swap(self) -> bool:
+        """May readers have the new one already?"""
+        return bool(self.replaced) or self.step in {SWAPS, JOINS}
 
     def describe(self, now: float) -> str:
         """What it does, with rows, rate and the time left where rows are copied."""
@@ -53,22 +87,6 @@ class Running:
         rate = self.rows / max(now - self.since, 0.001)
         left = format_duration(max(self.of - self.rows, 0) / rate)
         return f"{self.step}, {self.rows:,} of {self.of:,} rows, {rate:,.0f} a second, about {left} left"
-
-
-@dataclass(frozen=True, slots=True)
-class Replaced:
-    """What a table, index or view was before a rebuild, and until when it is kept, in seconds since 1970.
-
-    `version`: of the Delta table, with the `position` of the cut that had it; an index has its own position.
-    """
-
-    until: float
-    version: int | None = None
-    position: Mapping[str, Any] | None = None
-
-    @property
-    def at(self) -> Position | None:
-        return Position.from_json(self.position) if self.position else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +110,7 @@ class Rebuilds:
     def read(self, stream: str) -> RebuildNote:
         try:
             noted = json.loads(self._path(stream).read_text())
-            running = Running(**noted["running"]) if noted["running"] else None
+            running = Running.from_json(noted["running"]) if noted["running"] else None
             return RebuildNote(running, {name: Replaced(**each) for name, each in noted["kept"].items()})
         except (OSError, ValueError, KeyError, TypeError):
             return RebuildNote()
@@ -131,47 +149,64 @@ def describe_rebuilds(pipeline: Pipeline) -> list[CdcError]:
     found = list[CdcError]()
     for stream in notes.list_streams():
         if running := notes.read(stream).running:
-            verb = f"`cdc rebuild {running.what}`"
-            found.append(
-                PreconditionError(
-                    f"{running.what} is being rebuilt: {running.describe(now)}", "wait; readers see the old"
-                )
-                if pipeline.leases.is_held(name_rebuild(stream))
-                else PreconditionError(
-                    f"the rebuild of {running.what} was cut off: {running.step}; readers see the old",
-                    f"{verb} goes on; with --back-out, it is given up",
-                )
-            )
+            is_held = pipeline.leases.is_held(name_rebuild(stream))
+            found.append(_describe_going_on(running, now) if is_held else _describe_cut_off(running))
     return found
+
+
+def _describe_going_on(running: Running, now: float) -> CdcError:
+    does = "goes back to what was there before a rebuild" if running.is_back else "is being rebuilt"
+    return PreconditionError(f"{running.what} {does}: {running.describe(now)}", f"wait; {_describe_readers(running)}")
+
+
+def _describe_cut_off(running: Running) -> CdcError:
+    verb, seen = f"`cdc rebuild {running.what}`", _describe_readers(running)
+    if running.is_back:
+        what, remedy = f"the way back from the rebuild of {running.what}", f"`cdc rebuild {running.what} --back-out`"
+        return PreconditionError(f"{what} was cut off: {running.step}; {seen}", f"{remedy} goes on")
+    back = "it returns to what was there before" if running.has_begun_to_swap else "it is given up"
+    what = f"the rebuild of {running.what} was cut off: {running.step}; {seen}"
+    return PreconditionError(what, f"{verb} goes on; with --back-out, {back}")
+
+
+def _describe_readers(running: Running) -> str:
+    if running.has_begun_to_swap:
+        return "readers may see the one of before already" if running.is_back else "readers may see the new one already"
+    return "readers see the rebuilt one" if running.is_back else "readers see the old"
 
 
 def drop_regularly(pipeline: Pipeline, say: Callable[[str], None], ended: threading.Event) -> None:
     """Take away what was kept of before rebuilds for long enough, again and again until `ended` is set."""
     while not ended.wait(LOOK_SECONDS):
-        for stream in _list_expired(pipeline):
+        for stream in Rebuilds.of(pipeline).list_streams():
+            if not list_expired(pipeline, stream):
+                continue
             # of a server that does not answer, or beside another rebuild: the next look tries it again
             with suppress(CdcError), pipeline.leases.hold(name_rebuild(stream)):
-                for name in drop_kept(pipeline, stream):
+                for name in drop_kept(pipeline, stream, list_expired(pipeline, stream)):
                     say(f"{stream}: {name} as before its rebuild is kept no longer")
 
 
-def _list_expired(pipeline: Pipeline) -> list[str]:
-    notes, now = Rebuilds.of(pipeline), datetime.now(UTC).timestamp()
-    return [
-        stream for stream in notes.list_streams() if any(each.until <= now for each in notes.read(stream).kept.values())
-    ]
+def list_expired(pipeline: Pipeline, stream: str) -> list[TableName]:
+    """The tables of which the stream's note keeps what was before for long enough."""
+    kept, now = Rebuilds.of(pipeline).read(stream).kept, datetime.now(UTC).timestamp()
+    return [TableName.parse(name) for name, each in kept.items() if each.until <= now]
 
 
-def drop_kept(pipeline: Pipeline, stream: str) -> list[TableName]:
-    """Take away what is kept of before a stream's rebuilds; returns the tables. The caller holds their lease."""
+def drop_kept(pipeline: Pipeline, stream: str, only: Collection[TableName] | None = None) -> list[TableName]:
+    """Take away what is kept of before a stream's rebuilds, of `only` these tables; returns the tables.
+
+    The caller holds their lease.
+    """
     notes, settings = Rebuilds.of(pipeline), pipeline.settings.followers.get(stream)
     note = notes.read(stream)
-    kept = {TableName.parse(name) for name in note.kept}
+    gone = {name for name in map(TableName.parse, note.kept) if only is None or name in only}
     if isinstance(settings, SearchSettings):
-        kept |= {*Generations.of(settings, Owner(pipeline.name, stream)).drop(KEPT)}
+        gone |= {*Generations.of(settings, Owner(pipeline.name, stream)).drop(KEPT, only)}
     # of the lake and its views: files go with the past of their tables
-    notes.write(stream, replace(note, kept={}))
-    return sorted(kept)
+    left = {name: each for name, each in note.kept.items() if TableName.parse(name) not in gone}
+    notes.write(stream, replace(note, kept=left))
+    return sorted(gone)
 
 
 def drop_unread(pipeline: Pipeline) -> None:

@@ -12,9 +12,10 @@ from cdc.torture.site import TortureSite
 MOST: Final = 3
 """How often the same remedy is tried before it counts as none."""
 _COMMAND: Final = re.compile(r"`cdc ([^`]+)`")
-ASKING: Final = {"recapture", "rebuild"}
+ASKING: Final = {"recapture"}
 """Verbs that ask before they begin."""
-_DOING: Final = {"bootstrap", "recapture", "resume", "restart", "repair", "rebuild", "up", "dead-letters"}
+DOING: Final = {"bootstrap", "recapture", "resume", "restart", "repair", "rebuild", "up", "dead-letters"}
+"""Verbs of remedies that do something."""
 _AGAIN: Final = re.compile(r"start it again|start again|try again|run it again|`cdc follow`|see `cdc|make room|free")
 _STOP_FIRST: Final = re.compile(r" → .*\bstop\b")
 """A verb is refused while somebody follows."""
@@ -30,7 +31,7 @@ def find_command(line: str) -> list[str] | None:
     _, _, remedy = line.partition(" → ")
     for found in _COMMAND.findall(remedy or line):
         words = shlex.split(found)
-        if words[0] in _DOING:
+        if words[0] in DOING:
             return words
     return None
 

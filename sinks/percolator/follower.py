@@ -79,6 +79,9 @@ class PercolatorFollower:
         self._log.open()
         if self._log.reached.current & {*affected}:
             self._log.store(self._log.reached.without(affected))
+        # of a batch that was cut off: repeated, it has to reach the new index, too
+        if self._rows.position() != self._log.reached.position:
+            self._rows.forget_position()
         self._rows.load(table, copy, bookmark)
 
     def apply(self, batch: FeedBatch, position: Position) -> None:

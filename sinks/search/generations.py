@@ -4,7 +4,7 @@ Each is a `SearchFollower` with a state of its own. Two that stand at one positi
 a search finds all of the one or all of the other (OpenSearch, "Aliases": the actions of a request are one change).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -39,6 +39,11 @@ class Generations:
         """The tables of which there is an index in a generation, whole or not."""
         with open_client(self.indexes.cluster) as client:
             return sorted(self._find(client, generation))
+
+    def find_indexes(self, generation: str) -> Mapping[TableName, str]:
+        """The index of each table of a generation."""
+        with open_client(self.indexes.cluster) as client:
+            return {name: each.index for name, each in self._find(client, generation).items()}
 
     def measure(self, tables: Iterable[TableName]) -> int:
         """The bytes of what is searched of these tables, with all replicas."""
@@ -82,16 +87,22 @@ class Generations:
             if taken == BESIDE:
                 self._forget(client, BESIDE)
 
-    def drop(self, generation: str) -> list[TableName]:
-        """Delete the indexes of a generation that nobody searches, with its state; returns their tables."""
+    def drop(self, generation: str, only: Collection[TableName] | None = None) -> list[TableName]:
+        """Delete the indexes of a generation that nobody searches, of `only` these tables; returns their tables.
+
+        With the last one goes its state.
+        """
         assert generation
         with open_client(self.indexes.cluster) as client:
-            found = self._find(client, generation)
-            unfinished = self._find_unfinished(client, generation)
-            for index in [*(each.index for each in found.values()), *unfinished]:
+            there = self._find(client, generation)
+            dropped = {name: each.index for name, each in there.items() if only is None or name in only}
+            is_last = len(dropped) == len(there)
+            unfinished = self._find_unfinished(client, generation) if is_last else []
+            for index in [*dropped.values(), *unfinished]:
                 client.indices.delete(index=index, params={"ignore_unavailable": "true"})
-            self._forget(client, generation)
-        return sorted(found)
+            if is_last:
+                self._forget(client, generation)
+        return sorted(dropped)
 
     def _list_actions(
         self, tables: Iterable[TableName], now: Found, then: Found, taken: str

@@ -20,7 +20,7 @@ from tests.support.examples import examples
 from tests.support.further import further
 from tests.support.histories import THINGS, Sent, histories
 from tests.support.lake.places import in_folder, on_cloud, on_server
-from tests.support.model import Change, CommitOrder, Key, Row, apply
+from tests.support.model import Change, CommitOrder, Insert, Key, Row, apply
 
 COPY: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in range(3)}
 
@@ -165,3 +165,27 @@ def test_second_load_replaces_the_first(start: Start) -> None:
     follower.load(THINGS, less, bookmark(7))
     assert follower.rows(THINGS) == less
     assert follower.bookmarks()[THINGS.name] == bookmark(7)
+
+
+@pytest.mark.parametrize("start", ["search", "latest", "percolator"], indirect=True)
+def test_a_table_copied_behind_a_batch_that_was_cut_off_gets_its_changes(start: Start) -> None:
+    """A rebuild writes tables again as of the follower's position: what it has of the next batch goes with them."""
+    history = [(number, _insert(number)) for number in (1, 2)]
+    follower = start()
+    for table in TABLES:
+        follower.load(table, {}, bookmark(0))
+    follower.apply(*batch_of(history[:1]))
+    follower.crash_in_apply(*batch_of(history[1:]))
+    follower.restart()
+    follower.load(THINGS, {(11,): {"id": 11, "small": 1, "big": "new"}}, bookmark(10))
+    follower.apply(*batch_of(history[1:]))
+    for table in TABLES:
+        assert [*sorted(follower.rows(table))] == [(11,), (12,)]
+
+
+def _insert(number: int) -> Sent:
+    """A transaction that adds a row to each table."""
+    id = 10 + number
+    row: Row = {"id": id, "small": number, "big": "new"}
+    rank = end(number).offset
+    return Sent(tuple(Insert(t.name, CommitOrder(rank, n), (id,), row) for n, t in enumerate(TABLES, 1)), {})

@@ -29,6 +29,7 @@ from cdc.run.erase.report import ErasureReport, write_report
 from cdc.run.erase.search import ByteSearch, search, search_folders
 from cdc.run.erase.target import find_target
 from cdc.run.erase.values import Sought
+from cdc.run.follow.follow import bring_on
 from cdc.run.follow.process_streams import Say
 from cdc.run.lease import COPIES
 from cdc.run.pipeline import Pipeline
@@ -144,7 +145,7 @@ class Erasure:
     def _bring_on(self) -> int:
         # what rebuilds keep has the row, too, and nobody reads it
         drop_unread(self._pipeline)
-        lake_steps.bring_on(self._pipeline, self._say)
+        bring_on(self._pipeline, self._pipeline.settings.stream_names, self._say)
         return len(self._pipeline.settings.stream_names)
 
     def _bring_on_again(self) -> int:

@@ -7,13 +7,13 @@ from shutil import rmtree
 from typing import Final
 
 from cdc.config.settings import VIEWS
-from cdc.core.errors import IncompleteError, PreconditionError
+from cdc.core.errors import PreconditionError
 from cdc.core.table import Table, TableName
 from cdc.run import dead_letters
 from cdc.run.erase.progress import FOLDER
 from cdc.run.erase.target import ErasureTarget, list_epochs_of, list_views_of, of_history
 from cdc.run.erase.values import Sought
-from cdc.run.follow.follow import follow
+from cdc.run.follow.follow import bring_on
 from cdc.run.follow.process_streams import Say
 from cdc.run.pipeline import Pipeline
 from cdc.run.signatures import SigningKey
@@ -45,19 +45,6 @@ def list_held(pipeline: Pipeline, target: ErasureTarget) -> list[HoldingTable]:
         *(HoldingTable(name, target.table.key) for name in (target.table.name, *histories)),
         *(HoldingTable(name, ()) for name in views),
     ]
-
-
-def bring_on(pipeline: Pipeline, say: Say) -> None:
-    """Follow with all followers until they have what the source has now, in this process.
-
-    Stopped tables and held keys of others keep nobody from erasing: the row's own are checked where they matter.
-    """
-    names = pipeline.settings.stream_names
-    try:
-        with pipeline.reopened() as own:
-            follow(own, names, say, until_caught_up=True)
-    except IncompleteError as left:
-        say(f"not all has caught up: {left}")
 
 
 def drop_letters(pipeline: Pipeline, target: ErasureTarget, sought: Sought) -> int:
@@ -116,7 +103,7 @@ def bring_to_rewritten(pipeline: Pipeline, target: ErasureTarget, say: Say) -> N
     """
     behind = list[str]()
     for _ in range(ROUNDS):
-        bring_on(pipeline, say)
+        bring_on(pipeline, pipeline.settings.stream_names, say)
         with pipeline.reopened() as own:
             behind = list(find_behind(own, target))
         if not behind:

@@ -92,6 +92,18 @@ def follow(
         pipeline.look_again()
 
 
+def bring_on(pipeline: Pipeline, names: Sequence[str], say: Say) -> None:
+    """Follow with these followers until they have what the source has now, in this process.
+
+    Stopped tables and held keys are told, and keep nobody from what comes next: the caller looks at those that matter.
+    """
+    try:
+        with pipeline.reopened() as own:
+            follow(own, names, say, until_caught_up=True)
+    except IncompleteError as left:
+        say(f"not all has caught up: {left}")
+
+
 def _follow_once(
     pipeline: Pipeline, names: Sequence[str], say: Say, stopping: threading.Event, *, until_caught_up: bool
 ) -> None:

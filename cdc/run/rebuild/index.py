@@ -6,7 +6,7 @@
               compared with the lake there; the aliases of all tables change in one request; the stream goes on
     go back   the same with what was KEPT: it is brought on first
 
-A kill leaves what is searched as it is. The next run goes on where BESIDE stands.
+A kill leaves what is searched as it is. The next run goes on where BESIDE stands, or ends what has changed places.
 """
 
 from collections.abc import Collection, Mapping
@@ -70,6 +70,8 @@ class IndexRebuild:
         )
 
     def run(self) -> RebuildResult:
+        if self.work.can_go_on() and self._has_changed_places():
+            return self._end()
         self._build()
         with take_over(self.work.pipeline, self.work.stream, self.work.say):
             beside = self._open(BESIDE)
@@ -84,14 +86,12 @@ class IndexRebuild:
             return self._swap(rows, cut, BESIDE, at)
 
     def back_out(self) -> RebuildResult:
+        if self.work.is_cut_off_way_back() and self._has_changed_places():
+            return self._end()
         if self.work.is_midway() or self.generations.list_tables(BESIDE):
             self.generations.drop(BESIDE)
             return self.work.give_up()
-        if not self.generations.list_tables(KEPT):
-            raise PreconditionError(
-                f"nothing is kept of before a rebuild of {self.work.stream}",
-                f"`cdc rebuild {self.work.stream}` builds it anew",
-            )
+        self._require_kept()
         kept = self._open(KEPT)
         with closing(kept):
             self._bring_kept(kept)
@@ -101,6 +101,17 @@ class IndexRebuild:
                 for line in found:
                     self.work.say(f"{self.work.what}: as before the rebuild, {line}")
                 return self._swap(rows, cut, KEPT, at)
+
+    def _has_changed_places(self) -> bool:
+        """Has a run that was cut off swapped already? What it replaced is KEPT then, and was searched before."""
+        replaced, kept = self.work.list_replaced(), self.generations.find_indexes(KEPT)
+        known = {name: each.index for name, each in replaced.items() if each.index}
+        return bool(known) and all(kept.get(name) == index for name, index in known.items())
+
+    def _end(self) -> RebuildResult:
+        """Note the end of a run that was cut off behind its swap: another one would lose what is kept."""
+        self.work.say(f"{self.work.what}: it was swapped before it was cut off")
+        return RebuildResult(self.work.what, {}, None, self.work.finish(self.work.list_replaced()))
 
     def _build(self) -> None:
         """Fill what is to be searched, or go on with it, and bring it to the newest cut."""
@@ -160,6 +171,20 @@ class IndexRebuild:
             raise PreconditionError(f"the latest log {logs[0]} was not filled yet", remedy)
         return logs[0]
 
+    def _require_kept(self) -> None:
+        """Raise PreconditionError when not all that is asked for is kept."""
+        kept, stream = self.generations.list_tables(KEPT), self.work.stream
+        lacking = ", ".join(str(name) for name in self.only or () if name not in kept)
+        if kept and lacking:
+            raise PreconditionError(
+                f"nothing is kept of {lacking} from before a rebuild of {stream}, but of {', '.join(map(str, kept))}",
+                f"name these by --table, or `cdc rebuild {self.work.what}` builds it anew",
+            )
+        if not kept:
+            raise PreconditionError(
+                f"nothing is kept of before a rebuild of {stream}", f"`cdc rebuild {self.work.what}` builds it anew"
+            )
+
     def _bring_kept(self, kept: SearchFollower) -> None:
         self.work.pipeline.start_spark()
         self.work.begin_way_back("brings on what is kept of before")
@@ -182,7 +207,7 @@ class IndexRebuild:
         pipeline, feed = self.work.pipeline, self._open_feed(generation)
         searched, all_tables = pipeline.fed[self.work.stream], BoundedFeed.of(pipeline, self.work.stream)
         feed.until = all_tables.last_cut()
-        if {*searched.bookmarks()} - {*self.generations.list_tables(generation)}:
+        if {*searched.bookmarks()} - {*(self.only or self.generations.list_tables(generation))}:
             # what is not swapped stays beside it, at the same position
             all_tables.until = feed.until
             bring(searched, all_tables, self._open_filler(searched, all_tables))
@@ -196,9 +221,11 @@ class IndexRebuild:
             )
         return feed, feed.until, at
 
-    def _swap(self, rows: Mapping[TableName, int], cut: Cut, generation: str, at: Position | None) -> RebuildResult:
-        until = choose_end(self.work.pipeline)
-        self.work.keep({name: Replaced(until) for name in rows})
+    def _swap(self, found: Mapping[TableName, int], cut: Cut, generation: str, at: Position | None) -> RebuildResult:
+        # what is kept is brought on as a whole, since it has one position
+        rows = {name: count for name, count in found.items() if not self.only or name in self.only}
+        until, searched = choose_end(self.work.pipeline), self.generations.find_indexes("")
+        self.work.keep({name: Replaced(until, index=searched.get(name)) for name in rows})
         self.generations.exchange([*rows], generation, at)
         return RebuildResult(self.work.what, rows, cut.position.lsn, self.work.finish(rows))
 

@@ -1,11 +1,12 @@
 """`cdc rebuild`: builds a follower, a table or a view anew beside the old one, and swaps them at one position."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from cdc.config.settings import VIEWS
-from cdc.core.errors import ConfigurationError, RefusedError
+from cdc.core.errors import ConfigurationError, PreconditionError, RefusedError
 from cdc.core.table import TableName
+from cdc.core.text.lines import WarningLine
 from cdc.progress import Progress
 from cdc.run.lease import name_rebuild
 from cdc.run.pipeline import Pipeline
@@ -17,9 +18,12 @@ from cdc.run.rebuild.work import From, Rebuild, RebuildPlan, RebuildResult, Work
 from cdc.run.rebuilds import drop_kept
 from cdc.run.tables.selection import list_followed, list_held_by
 from cdc.run.trouble_log import trouble_log
+from cdc.run.views.kept_views import find_views_over
+from cdc.run.views.view_definitions import define_present_views
 from cdc.sinks.lake.settings import DeltaSettings
 from cdc.sinks.latest.settings import LatestSettings
 from cdc.sinks.search.settings import SearchSettings
+from cdc.views.order import sort_readable
 
 
 @dataclass(frozen=True)
@@ -42,23 +46,50 @@ class Rebuilder:
 
     def plan(self) -> list[RebuildPlan]:
         """What it would do. Raises ConfigurationError for an unknown name, RefusedError for what cannot be."""
-        return [each.plan() for _, each in self._open()]
+        return [each.plan() for _, each in [*self._open(), *self._open_views_over()]]
 
     def run(self) -> list[RebuildResult]:
         """Build, compare, swap. Raises DivergenceError when what is built is not equal: nothing is swapped then."""
-        return [self._alone(stream, each.run) for stream, each in self._open()]
+        return [
+            self._alone(stream, each.run) for opens in (self._open, self._open_views_over) for stream, each in opens()
+        ]
 
     def back_out(self) -> list[RebuildResult]:
-        """Give up what is built, or return to what was there before. Raises PreconditionError when there is neither."""
-        return [self._alone(stream, each.back_out) for stream, each in self._open()]
+        """Give up what is built, or return to what was there before. Raises PreconditionError if neither is."""
+        done, refused = self._back_out(self._open())
+        if refused and not done:
+            raise refused[0]
+        # what was given up has changed nothing that is read
+        if any(each.rows for each in done):
+            over = self._back_out(self._open_views_over())
+            done, refused = [*done, *over[0]], [*refused, *over[1]]
+        for refusal in refused:
+            self.say(WarningLine.of(refusal, refusal))
+        return done
+
+    def _back_out(self, opened: Iterable[tuple[str, Rebuild]]) -> tuple[list[RebuildResult], list[PreconditionError]]:
+        """The way back of each that has one, and why others have none."""
+        done, refused = list[RebuildResult](), list[PreconditionError]()
+        for stream, each in opened:
+            try:
+                done.append(self._alone(stream, each.back_out))
+            except PreconditionError as refusal:
+                refused.append(refusal)
+        return done, refused
 
     def drop_old(self) -> list[TableName]:
-        """Take away what is kept of before; returns the tables."""
+        """Take away what is kept of before, of what is asked for; returns the tables."""
         dropped = list[TableName]()
         for stream, _ in self._open():
             with self.pipeline.leases.hold(name_rebuild(stream)):
-                dropped += drop_kept(self.pipeline, stream)
+                dropped += drop_kept(self.pipeline, stream, self._list_asked())
         return dropped
+
+    def _list_asked(self) -> Sequence[TableName] | None:
+        """The tables or the view asked for; None for all of a follower."""
+        if self.asked.what in self.pipeline.settings.followers:
+            return self.asked.tables or None
+        return [TableName.parse(self.asked.what)]
 
     def _alone(self, stream: str, do: Callable[[], RebuildResult]) -> RebuildResult:
         with self.pipeline.leases.hold(name_rebuild(stream)), trouble_log(self.pipeline.state):
@@ -98,6 +129,17 @@ class Rebuilder:
         else:
             lake = self.pipeline.lake_name
             yield lake, TableRebuild(self._work(lake, From.SOURCE), [name])
+
+    def _open_views_over(self) -> Iterator[tuple[str, Rebuild]]:
+        """The views over a view, in order: their stream takes no notice of a swap, which happens while it rests."""
+        name, settings = TableName.parse(self.asked.what), self.pipeline.settings
+        if self.asked.what in settings.followers or not settings.is_view(name):
+            return
+        over = {*find_views_over(self.pipeline, [name])}
+        for view in sort_readable(define_present_views(self.pipeline))[0]:
+            if view.name in over and settings.is_view(view.name):
+                work = Work(self.pipeline, VIEWS, str(view.name), From.LAKE, self.say, self.progress)
+                yield VIEWS, ViewRebuild(work, view.name)
 
     def _open_in_followers(self, table: TableName) -> Iterator[tuple[str, Rebuild]]:
         """The table in each follower behind the lake that holds it."""

@@ -26,12 +26,12 @@ from cdc.log.names import change_topic, transaction_topic
 from cdc.run.copy.recapture import PendingCopies
 from cdc.run.copy.resync import publish_and_copy, rests
 from cdc.run.copy.snapshot_copy import CopyContext
-from cdc.run.follow.follow import follow
+from cdc.run.follow.follow import bring_on
 from cdc.run.health.continuity import check_source
 from cdc.run.lease import COPIES
 from cdc.run.rebuild.handover import take_over
-from cdc.run.rebuild.work import JOINS, RebuildPlan, RebuildResult, Work, open_version
-from cdc.run.rebuilds import Replaced, choose_end
+from cdc.run.rebuild.work import RebuildPlan, RebuildResult, Work, open_version
+from cdc.run.rebuilds import JOINS, Replaced, choose_end
 from cdc.run.tables.preflight import check_tables, merge_refusals
 from cdc.run.tables.selection import list_followed
 from cdc.run.verify.capture_check import CaptureCheck
@@ -150,8 +150,7 @@ class TableRebuild:
         """Bring the lake to the source's end, if nobody follows it."""
         pipeline = self.work.pipeline
         if not pipeline.leases.is_held(pipeline.lake_name):
-            with pipeline.reopened() as own:
-                follow(own, [pipeline.lake_name], self.work.say, until_caught_up=True)
+            bring_on(pipeline, [pipeline.lake_name], self.work.say)
 
     def _await_lake(self, lsn: Lsn) -> None:
         pipeline = self.work.pipeline

@@ -16,17 +16,13 @@ from cdc.progress import Progress
 from cdc.run.copy.fill_bar import open_fill_bar
 from cdc.run.health.result import format_time
 from cdc.run.pipeline import Pipeline
-from cdc.run.rebuilds import RebuildNote, Rebuilds, Replaced, Running
+from cdc.run.rebuilds import SWAPS, RebuildNote, Rebuilds, Replaced, Running
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.delta.log import DeltaLog
 from cdc.sinks.lake.layout import Lake
 
 DIFFERS: Final = "built, and not equal"
 """The step of a rebuild that was verified in vain: the next one starts over."""
-SWAPS: Final = "swaps"
-"""The step from which on the old one may be replaced."""
-JOINS: Final = "joins"
-"""The step of a table that is replaced, and not brought to the lake's position yet."""
 NOTE_SECONDS: Final = 1.0
 """Pause between two notes of rows."""
 
@@ -121,8 +117,10 @@ class Work:
 
     def begin(self, step: str, of: int = 0) -> None:
         """Note that this rebuild is at a step now, and say so."""
-        running = Running(self.what, self.source.value, step, time.time(), of=of, is_back=self.is_back)
-        self.rebuilds.write(self.stream, replace(self.note, running=running))
+        note = self.note
+        replaced = note.running.replaced if note.running and self._is_same(note.running) else {}
+        running = Running(self.what, self.source.value, step, time.time(), 0, of, self.is_back, replaced)
+        self.rebuilds.write(self.stream, replace(note, running=running))
         self.say(f"{self.what}: {step}")
 
     def advance(self, rows: int) -> None:
@@ -138,7 +136,7 @@ class Work:
         Raises PreconditionError for one of something else on the same stream, whose note would be lost.
         """
         running = self.note.running
-        if running is None or running.is_back or running.step in {SWAPS, JOINS}:
+        if running is None or running.is_back or running.has_begun_to_swap:
             return False
         # of one follower it is all the same which tables were asked for
         if running.what.split()[0] != self.what.split()[0]:
@@ -158,6 +156,30 @@ class Work:
             and (running.what, running.source) == (self.what, self.source.value)
         )
 
+    def is_cut_off_way_back(self) -> bool:
+        """Was a way back of this cut off?
+
+        Raises PreconditionError for one of other tables, which may have changed places with what is kept already.
+        """
+        running = self.note.running
+        if running is None or not running.is_back:
+            return False
+        if running.what != self.what:
+            raise PreconditionError(
+                f"the way back from the rebuild of {running.what} was cut off",
+                f"`cdc rebuild {running.what} --back-out` goes on",
+            )
+        return True
+
+    def list_replaced(self) -> Mapping[TableName, Replaced]:
+        """What a run that was cut off has noted before its swap."""
+        running = self.note.running
+        return {TableName.parse(name): each for name, each in running.replaced.items()} if running else {}
+
+    def _is_same(self, running: Running) -> bool:
+        """Is it an earlier run of this rebuild, or of this way back?"""
+        return (running.what, running.is_back) == (self.what, self.is_back)
+
     def begin_way_back(self, step: str) -> None:
         self.is_back = True
         self.begin(step)
@@ -173,15 +195,23 @@ class Work:
 
     def finish(self, tables: Iterable[TableName]) -> float | None:
         """Note the end of the rebuild of these tables; returns until when the old ones are kept."""
-        note = replace(self.note, running=None)
+        replaced = self.note.running.replaced if self.note.running else {}
+        note = RebuildNote(None, {**self.note.kept, **replaced})
         self.rebuilds.write(self.stream, note)
         return min((note.kept[str(name)].until for name in tables if str(name) in note.kept), default=None)
 
     def keep(self, kept: Mapping[TableName, Replaced]) -> None:
-        """Note what is about to be replaced; a kill from here on may have replaced it."""
+        """Note what is about to be replaced; a kill from here on may have replaced it.
+
+        After a run that was cut off here, what that noted stays: what is there now may be its own. A way back leads to
+        what is kept until it ends.
+        """
         self.begin(SWAPS)
-        named = {str(name): each for name, each in kept.items()}
-        self.rebuilds.write(self.stream, replace(self.note, kept={**self.note.kept, **named}))
+        note = self.note
+        assert note.running
+        replaced = {**{str(name): each for name, each in kept.items()}, **note.running.replaced}
+        running = replace(note.running, replaced=replaced)
+        self.rebuilds.write(self.stream, RebuildNote(running, note.kept if self.is_back else {**note.kept, **replaced}))
 
     def forget(self, tables: Iterable[TableName] = ()) -> None:
         """Note that nothing goes on, and that of these tables nothing is kept."""

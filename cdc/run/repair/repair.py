@@ -27,7 +27,7 @@ from cdc.run.repair.key_finder import NO_LSN, KeyFinder
 from cdc.run.repair.places import CutsAround, KeyVerdict, Places
 from cdc.run.repair.report import RepairReport, TableRepair
 from cdc.run.repair.source_rows import RowsAtLsn, check_keys, read_at_lsn, select_keys
-from cdc.run.repair.streams import Say, Streams, check_unpaused, run_streams
+from cdc.run.repair.streams import Say, Streams, check_unpaused, list_needed, run_streams
 from cdc.run.repair.view_rows import ViewFollower, ViewRows, find_view_keys
 from cdc.run.repair_requests import TABLE, VIEW, RepairRequest
 from cdc.run.tables.preflight import examine_tables, merge_refusals
@@ -76,10 +76,13 @@ def repair(pipeline: Pipeline, task: RepairTask, say: Say) -> RepairReport:
     with ExitStack() as held:
         connection = held.enter_context(pipeline.open_source())
         asked = _Asked.read(pipeline, task, connection)
-        check_unpaused(pipeline)
+        needed = list_needed(pipeline, task.names)
+        if others := [name for name in pipeline.settings.stream_names if name not in needed]:
+            say(f"not waited for: {', '.join(others)}; what the lake gets by this they take as any change")
+        check_unpaused(pipeline, needed)
         held.enter_context(trouble_log(pipeline.state))
         pipeline.start_spark()
-        streams = held.enter_context(run_streams(pipeline, connection, say, task.patience))
+        streams = held.enter_context(run_streams(pipeline, needed, connection, say, task.patience))
         work = _Repair(pipeline, task, connection, streams, say, failed={**asked.unfit})
         work.repair_tables(asked)
         work.repair_views()
@@ -168,6 +171,9 @@ class _Repair:
         for number in range(ROUNDS + 1):
             rows = read_at_lsn(self.pipeline, self.connection, keys)
             self.lsn = rows.lsn
+            keys = self._leave_out(keys, rows)
+            if not keys:
+                return
             self._wait_for_all(partial(self.streams.wait_for_lsn, rows.lsn))
             around = CutsAround.find(self.pipeline, rows.cut, rows.lsn)
             if number:
@@ -181,6 +187,13 @@ class _Repair:
                 return
             if left:
                 self._hand_over(left, rows, around, anew=self._is_lake_wrong(verdicts))
+
+    def _leave_out(self, keys: Mapping[Table, pa.Table], rows: RowsAtLsn) -> Mapping[Table, pa.Table]:
+        """The keys without those of tables that cannot be read, which fail alone."""
+        self.failed |= rows.refused
+        for name in rows.refused:
+            self.done.pop(name, None)
+        return {table: asked for table, asked in keys.items() if table.name not in rows.refused}
 
     def _is_open(self, keys: Mapping[Table, pa.Table]) -> bool:
         """Whether another round would tell more."""
@@ -203,11 +216,11 @@ class _Repair:
         self._wait_for_all(partial(self.streams.wait_for_offset, offset))
 
     def _wait_for_all(self, wait: Callable[[str, ReadPosition], None]) -> None:
-        """Wait for the lake and all behind it, and see then what they have."""
-        for name, reader in open_readers(self.pipeline, [*self.pipeline.settings.followers]).items():
+        """Wait for the lake and all that is to be repaired behind it, and see then what they have."""
+        for name, reader in open_readers(self.pipeline, self.streams.names).items():
             wait(name, reader.position)
         # views over a repaired table have its rows, too, before this ends
-        if self.pipeline.settings.views:
+        if VIEWS in self.streams.names:
             wait(VIEWS, self.pipeline.views.position)
         self.pipeline.look_again()
 

@@ -54,7 +54,7 @@ class RepairReport:
     def check_equal(self) -> None:
         """Raise as a comparison does: DivergenceError where keys differ, PreconditionError where that is not known."""
         if different := [name for name, each in self.tables.items() if each.left]:
-            copies = "cdc views rebuild" if self.tables[different[0]].is_view else "cdc bootstrap --again"
+            copies = "cdc rebuild" if self.tables[different[0]].is_view else "cdc bootstrap --again"
             remedy = f"`{copies} {different[0]}` makes all of it anew"
             raise DivergenceError(f"repaired keys of {different[0]} differ still", remedy)
         for name, error in self.failed.items():

@@ -35,11 +35,15 @@ KEYS_AT_ONCE: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class RowsAtLsn:
-    """The rows of the keys asked for, by table, at an LSN of the source; `cut`: one of the lake from before it."""
+    """The rows of the keys asked for, by table, at an LSN of the source; `cut`: one of the lake from before it.
+
+    `refused`: tables of which keys, or values, are none that followers hold, and why.
+    """
 
     lsn: Lsn
     cut: Cut
     rows: Mapping[TableName, pa.Table]
+    refused: Mapping[TableName, PreconditionError]
 
 
 def check_keys(table: Table) -> PreconditionError | None:
@@ -53,15 +57,28 @@ def check_keys(table: Table) -> PreconditionError | None:
 
 
 def read_at_lsn(pipeline: Pipeline, connection: Connection[Any], keys: Mapping[Table, pa.Table]) -> RowsAtLsn:
-    """Read the rows of these keys at one LSN. Raises PreconditionError for a value that followers cannot hold."""
+    """Read the rows of these keys at one LSN."""
     # before the snapshot: whatever the lake has by then, the source shows
     cut = pipeline.table_cuts.last()
     assert cut is not None
     start, src = require_position(pipeline.lake_follower).log_start, pipeline.settings.source
     names = [table.name for table in keys]
     with pin_source(pipeline, connection, names, start, 0) as pinned, _reading(pipeline, pinned.keeper.snapshot) as own:
-        rows = {table.name: _read(own, table, wanted, src.mask_key) for table, wanted in keys.items()}
-        return RowsAtLsn(pinned.lsn, cut, rows)
+        rows, refused = read_tables(own, keys, src.mask_key)
+        return RowsAtLsn(pinned.lsn, cut, rows, refused)
+
+
+def read_tables(
+    connection: Connection[Any], keys: Mapping[Table, pa.Table], secret: bytes
+) -> tuple[Mapping[TableName, pa.Table], Mapping[TableName, PreconditionError]]:
+    """The rows of these keys by table; and the tables of which a key cannot be looked for, or a value not be held."""
+    rows, refused = dict[TableName, pa.Table](), dict[TableName, PreconditionError]()
+    for table, wanted in keys.items():
+        try:
+            rows[table.name] = _read(connection, table, wanted, secret)
+        except PreconditionError as refusal:
+            refused[table.name] = refusal
+    return rows, refused
 
 
 def read_keys(

@@ -2,14 +2,14 @@
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from psycopg import Connection
 
-from cdc.config.settings import CAPTURE
+from cdc.config.settings import CAPTURE, VIEWS
 from cdc.connect.source import heartbeat
 from cdc.core.errors import CdcError, PreconditionError
 from cdc.core.position import Lsn
@@ -28,9 +28,10 @@ Say = Callable[[str], None]
 
 @dataclass(slots=True)
 class Streams:
-    """All streams of a pipeline, while they run. `check` raises what has ended those of this process."""
+    """The streams of these names, while they run. `check` raises what has ended one of them."""
 
     pipeline: Pipeline
+    names: Sequence[str]
     connection: Connection[Any]
     check: Callable[[], None]
     patience: float
@@ -92,8 +93,7 @@ class Streams:
 class _OwnStreams:
     """Those of the streams that nobody runs on this machine, in a thread of this process."""
 
-    def __init__(self, pipeline: Pipeline, say: Say) -> None:
-        names = pipeline.settings.stream_names
+    def __init__(self, pipeline: Pipeline, names: Sequence[str], say: Say) -> None:
         self._pipeline = pipeline
         self._say = say
         self._others = [name for name in names if pipeline.leases.is_held(name)]
@@ -126,19 +126,30 @@ class _OwnStreams:
             self._failure = error if isinstance(error, CdcError) else to_cdc_error("the repair", error)
 
 
-def check_unpaused(pipeline: Pipeline) -> None:
-    """Raise PausedError when the capture or a stream is paused, which would not take a repair up."""
-    pauses = [pipeline.requests.read_pause(CAPTURE), *map(pipeline.find_pause, pipeline.settings.stream_names)]
+def list_needed(pipeline: Pipeline, names: Collection[str]) -> list[str]:
+    """The streams that a repair of these followers waits for: theirs, and those that feed them."""
+    settings = pipeline.settings
+    needed = {pipeline.lake_name, *names}
+    if any(name != VIEWS and settings.holds_views(name) for name in names):
+        needed.add(VIEWS)
+    return [name for name in settings.stream_names if name in needed]
+
+
+def check_unpaused(pipeline: Pipeline, names: Sequence[str]) -> None:
+    """Raise PausedError when the capture or one of these streams is paused, which would not take a repair up."""
+    pauses = [pipeline.requests.read_pause(CAPTURE), *map(pipeline.find_pause, names)]
     for pause in filter(None, pauses):
         raise pause
 
 
 @contextmanager
-def run_streams(pipeline: Pipeline, connection: Connection[Any], say: Say, patience: float) -> Iterator[Streams]:
-    """The streams, as long as the context lasts."""
-    own = _OwnStreams(pipeline, say)
+def run_streams(
+    pipeline: Pipeline, names: Sequence[str], connection: Connection[Any], say: Say, patience: float
+) -> Iterator[Streams]:
+    """The streams of these names, as long as the context lasts."""
+    own = _OwnStreams(pipeline, names, say)
     own.start()
     try:
-        yield Streams(pipeline, connection, own.check, patience)
+        yield Streams(pipeline, names, connection, own.check, patience)
     finally:
         own.end()

@@ -19,10 +19,12 @@ from tests.support.parts.pipelines import MakePipeline, Pipeline
 from tests.support.spoil import Spoil, spoil_index, spoil_lake, spoil_latest, spoil_view
 
 FOLLOWERS = ("lake", "search", "latest", "alerts")
-PEOPLE, TOTALS = TableName("public", "people"), TableName("shop", "totals")
+PEOPLE, CODES, TOTALS = TableName("public", "people"), TableName("public", "codes"), TableName("shop", "totals")
 MADE = (
     "CREATE TABLE people (id int, part text, seen int, note text, PRIMARY KEY (id, part))",
     "CREATE TABLE searches (id int PRIMARY KEY, query jsonb)",
+    "CREATE TABLE codes (code varchar(3) PRIMARY KEY, n int)",
+    "INSERT INTO codes VALUES ('abc', 1)",
     "INSERT INTO people SELECT n, 'p' || n % 7, n, 'x' FROM generate_series(1, 400) n",
     """INSERT INTO searches VALUES (7, '{"range": {"seen": {"lt": 100}}}')""",
 )
@@ -47,7 +49,7 @@ followers:
 
 @pytest.fixture(scope="module")
 def pipeline(make_shared_pipeline: MakePipeline, spark: SparkSession) -> Pipeline:
-    made = make_shared_pipeline(*MADE, tables=("public.people", "public.searches"))
+    made = make_shared_pipeline(*MADE, tables=("public.people", "public.searches", "public.codes"))
     made.configure("followers:\n", FURTHER.replace("URL", made.servers.values.search_url))
     made.configure("kind: search\n", "kind: search\n    tables: [public.people, public.searches, shop.totals]\n")
     bootstrap(made, spark)
@@ -195,3 +197,35 @@ def test_odd_keys_and_a_paused_follower_are_refused_at_once(
         assert "cdc resume latest" in capsys.readouterr().err
     finally:
         pipeline.opened().requests.resume("latest")
+
+
+def test_only_who_is_asked_for_is_waited_for(
+    pipeline: Pipeline, spark: SparkSession, quicker: None, verbs: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spoil_lake(pipeline.opened(), PEOPLE, spoil_people(30))
+    pipeline.opened().requests.pause("search", "a test")
+    try:
+        assert cdc(pipeline, "repair", "--follower", "lake", "--json") == 0, capsys.readouterr()
+    finally:
+        pipeline.opened().requests.resume("search")
+    told = capsys.readouterr()
+    assert "not waited for: alerts, search, latest, views;" in told.err
+    assert json.loads(told.out)["tables"]["public.people"]["keys"] == 6
+    catch_up(pipeline, spark)
+    check_equal(pipeline, spark)
+
+
+def test_a_key_that_the_source_refuses_keeps_no_other_table_from_its_repair(
+    pipeline: Pipeline, spark: SparkSession, quicker: None, verbs: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spoil_lake(pipeline.opened(), CODES, Spoil([{"code": "too long", "n": 1}], []))
+    spoil_lake(pipeline.opened(), PEOPLE, spoil_people(50))
+    assert cdc(pipeline, "repair", "--json") == PreconditionError.exit_code
+    found = read(capsys)
+    assert [*found["failed"]] == [str(CODES)]
+    assert "Postgres refuses them (22001)" in found["failed"][str(CODES)]
+    assert (found["tables"][str(PEOPLE)]["verdict"], str(CODES) in found["tables"]) == ("equal", False)
+    assert found["tables"][str(PEOPLE)]["keys"] == 6
+    bootstrap(pipeline, spark, str(CODES))
+    catch_up(pipeline, spark)
+    check_equal(pipeline, spark)

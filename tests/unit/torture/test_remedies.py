@@ -1,12 +1,17 @@
 """Remedies are found in lines as the toolkit writes them; matches are folded, recovery times summed up."""
 
+from typing import Any
+
 import msgspec
 import pytest
+import typer.main
 
+from cdc.__main__ import VERBS
+from cdc.cli.app import build
 from cdc.core.errors import RECAPTURE, DivergenceError, HistoryLostError, TableLostError
 from cdc.torture.matches import Told, fold
 from cdc.torture.outcome import summarize
-from cdc.torture.remedies import find_command
+from cdc.torture.remedies import ASKING, DOING, find_command
 
 
 @pytest.mark.parametrize(
@@ -21,6 +26,12 @@ from cdc.torture.remedies import find_command
 )
 def test_command_is_found(line: str, words: list[str] | None) -> None:
     assert find_command(line) == words
+
+
+def test_a_question_is_answered_where_one_is_asked() -> None:
+    root: Any = typer.main.get_command(build(VERBS))
+    asking = {name for name in DOING if "yes" in {each.name for each in root.commands[name].params}}
+    assert asking == ASKING
 
 
 def told(kind: str, query: int) -> Told:

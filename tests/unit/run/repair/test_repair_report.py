@@ -28,7 +28,7 @@ def report_of(repaired: TableRepair, failed: CdcError | None = None) -> RepairRe
     ("report", "kind", "told"),
     [
         (report_of(TableRepair(3, 8, {"search": 1})), DivergenceError, "cdc bootstrap --again public.t"),
-        (report_of(TableRepair(3, 8, {"views": 1}, is_view=True)), DivergenceError, "cdc views rebuild public.t"),
+        (report_of(TableRepair(3, 8, {"views": 1}, is_view=True)), DivergenceError, "`cdc rebuild public.t`"),
         (report_of(TableRepair(3, 8, moved=2)), PreconditionError, "try again when writes are few"),
         (report_of(TableRepair(0), REFUSED), PreconditionError, "copy it"),
     ],

@@ -44,7 +44,7 @@ def test_requests_before_one_that_fails_are_taken_back(tmp_path: Path, monkeypat
     refuse_rename(monkeypatch, after=1)
     requests = RepairRequests(tmp_path / "repairs")
     pipeline = cast(Any, SimpleNamespace(repair_requests=requests))
-    streams = Streams(pipeline, cast(Any, None), lambda: None, patience=0.0)
+    streams = Streams(pipeline, ["lake"], cast(Any, None), lambda: None, patience=0.0)
     with pytest.raises(PreconditionError, match="No space left"):
         streams.put_right([make_request("orders"), make_request("items")], TABLE)
     assert [*(tmp_path / "repairs").iterdir()] == []

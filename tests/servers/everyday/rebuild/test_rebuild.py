@@ -13,90 +13,34 @@ from pyspark.sql import SparkSession
 
 from cdc.core.errors import ConfigurationError, DivergenceError, PreconditionError, RefusedError
 from cdc.core.table import TableName
-from cdc.progress import Silent
-from cdc.run.rebuild.rebuild import AskedRebuild, Rebuilder
-from cdc.run.rebuild.work import From, RebuildResult, Work
+from cdc.run.rebuild.work import From, Work
 from cdc.run.rebuilds import describe_rebuilds
 from cdc.sinks.lake.history.epochs import list_epochs
 from cdc.sinks.lake.history.shape import history_name
 from cdc.sinks.lake.layout import Lake
 from cdc.sinks.lake.metadata.cuts import Cut
 from cdc.sinks.opensearch.layout import BESIDE, KEPT
-from cdc.sinks.owner import Owner
-from cdc.sinks.search.generations import Generations
-from cdc.sinks.search.settings import SearchSettings
+from tests.servers.everyday.rebuild.rebuilding import (
+    MADE,
+    OVER,
+    SUMS,
+    THINGS,
+    Killed,
+    check_equal,
+    generations,
+    index_of,
+    kill_at,
+    read_index,
+    rebuilder,
+    rows_of,
+    written,
+)
 from tests.support.beside import repeated
-from tests.support.cdc_inprocess import bootstrap, catch_up, following, lend_bootstrapped, status_of, verify
+from tests.support.cdc_inprocess import bootstrap, catch_up, following
 from tests.support.further import further
 from tests.support.parts.pipelines import MakePipeline, Pipeline
+from tests.support.spoil import Spoil, spoil_view
 from tests.support.waiting import until
-
-THINGS, SUMS = TableName("public", "things"), TableName("shop", "sums")
-MADE = (
-    "CREATE TABLE things (id int PRIMARY KEY, n int, of int)",
-    "CREATE TABLE searches (id int PRIMARY KEY, query jsonb)",
-    "INSERT INTO things SELECT i, 0, i % 7 FROM generate_series(1, 300) AS i",
-    """INSERT INTO searches VALUES (7, '{"range": {"n": {"gt": 3}}}')""",
-)
-VIEWS = """views:
-  shop.sums:
-    key: [of]
-    sql: SELECT of, sum(n) AS n, count(*) AS rows FROM things GROUP BY of
-followers:
-"""
-ALERTS = """  alerts:
-    kind: percolator
-    url: URL
-    queries: {table: public.searches, column: query}
-    tables: [public.things]
-"""
-
-
-class Killed(BaseException):
-    """The process ends here."""
-
-
-@pytest.fixture
-def pipeline(
-    left: list[Pipeline], make_shared_pipeline: MakePipeline, quicker: None, spark: SparkSession
-) -> Iterator[Pipeline]:
-    def make() -> Pipeline:
-        made = make_shared_pipeline(*MADE, tables=("public.things", "public.searches"))
-        alerts = ALERTS.replace("URL", made.servers.values.search_url)
-        made.configure("followers:\n", f"{VIEWS}{alerts}")
-        made.configure("    kind: search\n", "    kind: search\n    tables: [public.things, shop.sums]\n")
-        made.configure("    kind: latest\n", "    kind: latest\n    tables: [public.things, shop.sums]\n")
-        return made
-
-    yield from lend_bootstrapped(left, spark, make)
-
-
-def rebuilder(
-    pipeline: Pipeline, spark: SparkSession, what: str, *tables: TableName, by: From | None = None
-) -> Rebuilder:
-    return Rebuilder(pipeline.opened(spark), AskedRebuild(what, tables, by), print, Silent())
-
-
-def generations(pipeline: Pipeline) -> Generations:
-    settings = pipeline.settings.followers["search"]
-    assert isinstance(settings, SearchSettings)
-    return Generations.of(settings, Owner(pipeline.settings.pipeline.name, "search"))
-
-
-def index_of(pipeline: Pipeline, table: TableName = THINGS) -> str:
-    """The index that a search of a table finds."""
-    alias = generations(pipeline).indexes.name_of(table)
-    found: dict[str, object] = httpx.get(f"{pipeline.servers.values.search_url}/_alias/{alias}").json()
-    [name] = found
-    return name
-
-
-def read_index(pipeline: Pipeline) -> tuple[int, int]:
-    """The rows of things that a search finds, and the sum of what only grows."""
-    url = f"{pipeline.servers.values.search_url}/{generations(pipeline).indexes.name_of(THINGS)}/_search"
-    asked = {"size": 0, "track_total_hits": True, "aggs": {"n": {"sum": {"field": "n"}}}}
-    found = httpx.post(url, json=asked).raise_for_status().json()
-    return found["hits"]["total"]["value"], int(found["aggregations"]["n"]["value"])
 
 
 @contextmanager
@@ -106,30 +50,6 @@ def watched(read: Callable[[], tuple[int, int]]) -> Iterator[list[tuple[int, int
     with repeated(lambda: seen.append(read()), 0.02):
         yield seen
     assert all(one[0] <= two[0] and one[1] <= two[1] for one, two in pairwise(seen)), seen
-
-
-@contextmanager
-def written(pipeline: Pipeline) -> Iterator[None]:
-    """Writes meanwhile: rows come, and values grow."""
-
-    def write() -> None:
-        pipeline.run(
-            "UPDATE things SET n = n + 1 WHERE id % 5 = 0",
-            "INSERT INTO things SELECT max(id) + 1, 1, max(id) % 7 FROM things",
-        )
-
-    with repeated(write, 0.05):
-        yield
-
-
-def check_equal(pipeline: Pipeline, spark: SparkSession) -> None:
-    catch_up(pipeline, spark)
-    report = verify(pipeline, spark)
-    assert report.is_equal, report.as_json()
-
-
-def rows_of(results: list[RebuildResult]) -> set[TableName]:
-    return {name for result in results for name in result.rows}
 
 
 @pytest.mark.parametrize("by", [From.LOG, further("lake", From.LAKE)])
@@ -153,55 +73,6 @@ def test_an_index_is_swapped_at_one_position_and_back(pipeline: Pipeline, spark:
     with pytest.raises(PreconditionError, match="nothing is kept of before a rebuild of search"):
         rebuilder(pipeline, spark, "search").back_out()
     assert not describe_rebuilds(pipeline.opened())
-
-
-def kill_at(step: str) -> Callable[..., None]:
-    begin = Work.begin
-
-    def begin_or_die(work: Work, at: str, of: int = 0) -> None:
-        begin(work, at, of)
-        if at.startswith(step):
-            raise Killed
-
-    return begin_or_die
-
-
-@pytest.mark.parametrize("step", ["catches up", *(further(step, step) for step in ("copies", "compares", "swaps"))])
-def test_a_rebuild_that_is_killed_leaves_the_old_one_and_goes_on(
-    pipeline: Pipeline, spark: SparkSession, step: str
-) -> None:
-    old = index_of(pipeline)
-    with patch.object(Work, "begin", kill_at(step)), pytest.raises(Killed):
-        rebuilder(pipeline, spark, "search", THINGS).run()
-    assert index_of(pipeline) == old
-    [told] = describe_rebuilds(pipeline.opened())
-    assert "the rebuild of search --table public.things was cut off" in str(told)
-    assert any("was cut off" in str(problem) for problem in status_of(pipeline).problems.values())
-    pipeline.run("UPDATE things SET n = n + 1")
-    assert rows_of(rebuilder(pipeline, spark, "search", THINGS).run()) == {THINGS}
-    assert index_of(pipeline) != old
-    check_equal(pipeline, spark)
-
-
-@pytest.mark.parametrize("after", [1, further("before", 0)])
-def test_one_that_is_killed_while_it_swaps_is_right_all_the_same(
-    pipeline: Pipeline, spark: SparkSession, after: int
-) -> None:
-    """`after`: so many of the states are stored; the aliases change behind the first, and there is a way back then."""
-    store, stored = Generations._store, list[str]()
-
-    def store_or_die(self: Generations, client: object, generation: str, state: object) -> None:
-        if len(stored) == after:
-            raise Killed
-        stored.append(generation)
-        store(self, client, generation, state)  # type: ignore[arg-type]
-
-    with patch.object(Generations, "_store", store_or_die), pytest.raises(Killed):
-        rebuilder(pipeline, spark, "search").run()
-    pipeline.run("UPDATE things SET n = n + 1")
-    check_equal(pipeline, spark)
-    assert rows_of(rebuilder(pipeline, spark, "search").back_out()) == ({THINGS, SUMS} if after else set())
-    check_equal(pipeline, spark)
 
 
 def test_what_is_not_equal_is_not_swapped_and_can_be_given_up(pipeline: Pipeline, spark: SparkSession) -> None:
@@ -259,14 +130,31 @@ def test_a_view_is_swapped_at_one_cut_and_back(pipeline: Pipeline, spark: SparkS
     spoil = f"UPDATE delta.`{pipeline.opened().views.lake.folder(SUMS)}` SET n = n - 1 WHERE of = 3"
     with following(pipeline, spark) as running, watched(lambda: read_view(pipeline)), written(pipeline):
         running.wait_for("following")
-        assert rows_of(rebuilder(pipeline, spark, str(SUMS)).run()) == {SUMS}
+        assert rows_of(rebuilder(pipeline, spark, str(SUMS)).run()) == {SUMS, OVER}
         running.wait_for("views: rests")
-        assert rows_of(rebuilder(pipeline, spark, str(SUMS)).back_out()) == {SUMS}
+        assert rows_of(rebuilder(pipeline, spark, str(SUMS)).back_out()) == {SUMS, OVER}
     check_equal(pipeline, spark)
     spark.sql(spoil)
     with patch.object(Work, "begin", kill_at("compares")), pytest.raises(Killed):
         rebuilder(pipeline, spark, str(SUMS)).run()
     rebuilder(pipeline, spark, str(SUMS)).run()
+    check_equal(pipeline, spark)
+
+
+def test_views_over_a_wrong_view_are_rebuilt_behind_it(pipeline: Pipeline, spark: SparkSession) -> None:
+    def read_over() -> int:
+        store = pipeline.opened().views
+        return read_delta(store.lake, store.cuts.last(), OVER, "n")[1]
+
+    right = read_over()
+    spoil_view(pipeline.opened(), SUMS, Spoil([{"of": 3, "n": -1000, "rows": 1}], []))
+    # what comes next brings the wrong row to the view over it
+    pipeline.run("UPDATE things SET n = n + 1 WHERE of = 5")
+    catch_up(pipeline, spark)
+    assert read_over() < right
+    assert [plan.what for plan in rebuilder(pipeline, spark, str(SUMS)).plan()] == [str(SUMS), str(OVER)]
+    rebuilder(pipeline, spark, str(SUMS)).run()
+    assert read_over() > right
     check_equal(pipeline, spark)
 
 
@@ -316,6 +204,19 @@ def test_a_history_stays_as_it_is_when_its_table_is_copied_beside(
     found = pa.table(QueryBuilder().register("found", DeltaTable(lake.folder(epoch.name))).execute(changes)).to_pylist()
     assert len(found) == 300
     assert [row for row in found if (row["copies"], row["updates"], row["rows"]) != (1, row["n"], row["n"] + 1)] == []
+
+
+def test_stopped_tables_keep_none_from_being_copied_anew_while_nobody_follows(
+    pipeline: Pipeline, spark: SparkSession
+) -> None:
+    other = TableName("public", "searches")
+    pipeline.opened().lake_follower.tables.stop({THINGS: "a test", other: "a test"})
+    pipeline.run("UPDATE things SET n = n + 1")
+    assert rows_of(rebuilder(pipeline, spark, str(THINGS)).run()) == {THINGS}
+    assert [stop.name for stop in pipeline.opened().lake_follower.tables.stops()] == [other]
+    assert not describe_rebuilds(pipeline.opened())
+    rebuilder(pipeline, spark, str(other)).run()
+    check_equal(pipeline, spark)
 
 
 @pytest.mark.parametrize(
