@@ -11,8 +11,10 @@ from psycopg import sql
 from pyspark.sql import SparkSession
 
 from cdc.config.settings import CAPTURE
+from cdc.connect.capture import connector
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.capture.connector_state import look_up
+from cdc.connect.source.slots.drop_intent import DropIntent
 from cdc.connect.source.slots.slot_health import SourceLook, look_at_source
 from cdc.core.errors import HistoryLostError
 from cdc.run.control import control
@@ -159,6 +161,29 @@ def stop_capture(pipeline: Pipeline) -> None:
         client.stop(pipeline.settings.connect.connector)
         until(lambda: look_up(client, pipeline.settings.connect.connector).rests, "it is stopped")
     until(lambda: (found := look(pipeline).slot) is not None and not found.active, "nobody reads the slot")
+
+
+def test_of_two_slots_at_one_place_none_waits_for_the_other(pipeline: Pipeline) -> None:
+    """The guard of another slot, of any database, says that it drops that; from then on the slot does not count."""
+    stop_capture(pipeline)
+    beside = {"dbname": f"{pipeline.settings.source.dbname}_other", "slot": "cdc_beside"}
+    intent = DropIntent(pipeline.settings.source.model_copy(update=beside))
+    with other_database(pipeline) as other:
+        other.execute("SELECT pg_create_logical_replication_slot('cdc_beside', 'pgoutput')")
+        fill(pipeline.connection, 80)
+        found = look(pipeline)
+        assert found.other == "cdc_beside"
+        assert found.freed_bytes < KEPT
+        intent.tell()
+        intent.tell()
+        found = look(pipeline)
+        assert (found.other, found.freed_bytes) == (None, kept(pipeline))
+        intent.close()
+        until(lambda: look(pipeline).other == "cdc_beside", "it counts again")
+        other.execute("SELECT pg_drop_replication_slot('cdc_beside')")
+    with ConnectClient(pipeline.settings.connect.url) as client:
+        connector.resume(client, pipeline.settings.connect.connector)
+    until(lambda: kept(pipeline) < KEPT, "the slot has moved on", 60.0, every=0.5)
 
 
 def test_a_slot_above_its_budget_is_dropped_by_plan_alone(pipeline: Pipeline, spark: SparkSession) -> None:
