@@ -150,7 +150,8 @@ def _accept_tables(pipeline: Pipeline, connection: Connection) -> tuple[list[Tab
 def _drop_old_capture(pipeline: Pipeline, connection: Connection, client: ConnectClient, say: Say) -> None:
     """Stop the connector, then drop its slot. In the other order the connector would fail, and report that."""
     name = pipeline.settings.connect.connector
-    connector.halt(client, name)
+    # with its offsets: a copy that starts over before it has started the capture would start it where the old slot was
+    connector.forget(client, name)
     slot.drop_own(connection, pipeline.settings.source)
     say(f"connector {name} stopped, slot {pipeline.settings.source.slot} dropped")
 

@@ -1,13 +1,16 @@
 """Lost history between source and log is found, and `cdc recapture` repairs it."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 from unittest.mock import patch
 
 import httpx
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc.core.errors import HistoryLostError
+from cdc.core.errors import HistoryLostError, TableRewrittenError
+from cdc.snapshots.shared_snapshot import SharedSnapshot, hold_snapshot
 from tests.faults.losses.losses import (
     FED_LOSS,
     LOSSES,
@@ -52,6 +55,24 @@ def test_lost_history_is_reported_and_recaptured(pipeline: Pipeline, spark: Spar
     nothing of the log is, as one that was moved does."""
     check_reported(pipeline, spark, loss)
     check_recaptured(pipeline, spark)
+
+
+def test_a_copy_that_starts_over_begins_at_the_new_slot(pipeline: Pipeline, spark: SparkSession) -> None:
+    """A table is rewritten before the recapture has started its connector, whose old offset is below the new slot."""
+    check_reported(pipeline, spark, "slot dropped")
+    tries = list[str]()
+
+    @contextmanager
+    def rewrite_first(*taken: Any) -> Iterator[SharedSnapshot]:
+        with hold_snapshot(*taken) as held:
+            tries.append(held.snapshot)
+            if len(tries) == 1:
+                raise TableRewrittenError("public.things was rewritten while its copy began", "start again")
+            yield held
+
+    with patch("cdc.run.copy.snapshot_copy.hold_snapshot", rewrite_first):
+        check_recaptured(pipeline, spark)
+    assert len(tries) == 2
 
 
 INTERRUPTED = (
