@@ -4,6 +4,8 @@ plan where the file says so, which ends equal."""
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
 
 import psycopg
 import pytest
@@ -17,6 +19,7 @@ from cdc.connect.capture.connector_state import look_up
 from cdc.connect.source.slots.drop_intent import DropIntent
 from cdc.connect.source.slots.slot_health import SourceLook, look_at_source
 from cdc.core.errors import HistoryLostError
+from cdc.log.transaction_topic import EndsAbove
 from cdc.run.control import control
 from cdc.run.control.question import ControlVerb
 from cdc.run.health import patience
@@ -24,6 +27,7 @@ from cdc.run.health.slot_drop import SlotDropPlan
 from cdc.run.status.document import Document
 from tests.support.cdc_inprocess import (
     Following,
+    bootstrap,
     catch_up,
     following,
     lend_bootstrapped,
@@ -124,6 +128,37 @@ def test_an_idle_slot_moves_on_beside_busy_tables_and_databases(pipeline: Pipeli
             fill(connection, 50)
         assert kept(pipeline) > KEPT
         until(lambda: kept(pipeline) < KEPT, "the slot has moved on", 60.0, every=0.5)
+
+
+def test_copies_and_comparisons_keep_no_wal(pipeline: Pipeline, spark: SparkSession) -> None:
+    """The slot of their snapshot is gone before the first row is read."""
+    seen = list[str]()
+
+    def check_slots(at: str) -> None:
+        until(lambda: list_keeping(pipeline) == [pipeline.settings.source.slot], f"no other slot keeps WAL at {at}")
+        seen.append(at)
+
+    def reach(at: str) -> None:
+        if at == "copy.begun":
+            check_slots(at)
+
+    def ends_above(*taken: Any) -> EndsAbove:
+        check_slots("verify")
+        return EndsAbove(*taken)
+
+    with patch("cdc.run.copy.snapshot_copy.reach", reach), patch("cdc.run.verify.pinned_source.EndsAbove", ends_above):
+        bootstrap(pipeline, spark, "public.orders")
+        catch_up(pipeline, spark)
+        assert verify(pipeline, spark).is_equal
+    assert {*seen} == {"copy.begun", "verify"}
+
+
+def list_keeping(pipeline: Pipeline) -> list[str]:
+    query = (
+        "SELECT slot_name::text FROM pg_replication_slots"
+        " WHERE database = current_database() AND restart_lsn IS NOT NULL"
+    )
+    return [str(name) for (name,) in pipeline.connection.execute(query.encode())]
 
 
 def test_an_open_transaction_that_holds_the_slot_is_named_and_ended(pipeline: Pipeline) -> None:
