@@ -142,11 +142,29 @@ def register(connection: Connection, source: SourceSettings, wanted: Registratio
     connection.execute(make_register_sql(source, wanted))
     registered = read_registration(connection, source, wanted.pipeline)
     if registered is None:
-        raise PreconditionError(
-            f"slot {wanted.slot} is another pipeline's in this database", "choose another source.slot"
-        )
+        raise _describe_taken(wanted.slot)
     check_names(registered, wanted)
     return registered
+
+
+def check_registrable(connection: Connection, source: SourceSettings, wanted: Registration) -> None:
+    """Raise PreconditionError like `register`, without registering anything."""
+    registered = read_registration(connection, source, wanted.pipeline)
+    if registered is not None:
+        check_names(registered, wanted)
+    elif _has_slot_owner(connection, source, wanted.slot):
+        raise _describe_taken(wanted.slot)
+
+
+def _has_slot_owner(connection: Connection, source: SourceSettings, slot: str) -> bool:
+    if not has_tables(connection, source, [PIPELINES]):
+        return False
+    query = sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE slot = %s)")
+    return bool(read_value(connection, query.format(sql.Identifier(source.heartbeat_schema, PIPELINES)), slot))
+
+
+def _describe_taken(slot: str) -> PreconditionError:
+    return PreconditionError(f"slot {slot} is another pipeline's in this database", "choose another source.slot")
 
 
 def make_register_sql(source: SourceSettings, wanted: Registration) -> sql.Composed:

@@ -30,7 +30,10 @@ def ask(pipeline: Pipeline, verb: ControlVerb) -> Question:
     """What the verb would do to the capture and cost."""
     try:
         with pipeline.open_connect() as client:
-            refused = _find_refusal(verb, look_up(client, pipeline.settings.connect.connector))
+            found = look_up(client, pipeline.settings.connect.connector)
+            # a pause that has been noted is taken back, whatever has become of the connector
+            is_noted = verb is ControlVerb.RESUME and pipeline.requests.is_paused(CAPTURE)
+            refused = None if is_noted else _find_refusal(verb, found)
     except CdcError as silent:
         refused = silent
     if verb is ControlVerb.RESUME:
@@ -52,8 +55,9 @@ def act(pipeline: Pipeline, verb: ControlVerb, by: str) -> str:
             pipeline.requests.pause(CAPTURE, by)
             connector.pause(client, name)
         elif verb is ControlVerb.RESUME:
-            connector.resume(client, name)
             pipeline.requests.resume(CAPTURE)
+            if look_up(client, name).idle is not None:
+                connector.resume(client, name)
         else:
             connector.restart_running(client, name)
         found = look_up(client, name)

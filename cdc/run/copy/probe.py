@@ -44,7 +44,8 @@ class _Watch:
     def __init__(self, pipeline: Pipeline, connection: Connection) -> None:
         self._pipeline = pipeline
         self._connection = connection
-        self._health = CaptureHealth(pipeline, is_behind_start=True)
+        # who starts a capture has checked the slot, or has just made it: then no commit of the log is where it stands
+        self._health = CaptureHealth(pipeline, is_behind_start=True, asks_slot=False)
         # of the connector, and whether data moves
         self._next_check, self._next_look = Deadline(patience.LOOK_SECONDS), Deadline(0.0)
         self.done: str | None = None

@@ -31,7 +31,7 @@ from cdc.log.clients.topics import Admin
 from cdc.log.names import change_topic, transaction_topic
 from cdc.progress import Progress
 from cdc.run.copy import snapshot_copy as copies
-from cdc.run.copy.capture_setup import prepare_capture, run_preflight
+from cdc.run.copy.capture_setup import make_registration, prepare_capture, run_preflight
 from cdc.run.copy.snapshot_copy import CopyContext, CopyResult
 from cdc.run.lease import COPIES
 from cdc.run.pipeline import Pipeline
@@ -150,15 +150,22 @@ def _accept_tables(pipeline: Pipeline, connection: Connection) -> tuple[list[Tab
 def _drop_old_capture(pipeline: Pipeline, connection: Connection, client: ConnectClient, say: Say) -> None:
     """Stop the connector, then drop its slot. In the other order the connector would fail, and report that."""
     name = pipeline.settings.connect.connector
-    connector.halt(client, name)
+    # with its offsets: a copy that starts over before it has started the capture would start it where the old slot was
+    connector.forget(client, name)
     slot.drop_own(connection, pipeline.settings.source)
     say(f"connector {name} stopped, slot {pipeline.settings.source.slot} dropped")
 
 
 def _check_setup(pipeline: Pipeline, connection: Connection, tables: Sequence[Table]) -> None:
-    """Raise PreconditionError for what `prepare_capture` would refuse, behind the slot that is dropped before it."""
-    registration.read_registration(connection, pipeline.settings.source, pipeline.name)
-    publication.check_whole(connection, pipeline.settings.source)
+    """Raise PreconditionError for a slot of somebody else, and for what `prepare_capture` refuses behind its drop."""
+    source = pipeline.settings.source
+    registration.check_registrable(connection, source, make_registration(pipeline))
+    if slot.read_slot(connection, source) is not None and not slot.is_own_kind(connection, source):
+        what = (
+            f"slot {source.slot} is not a logical one of pgoutput in database {source.dbname}, so it is somebody else's"
+        )
+        raise PreconditionError(what, "correct source.slot")
+    publication.check_whole(connection, source)
     wanted = list_topics(pipeline, [table.name for table in tables])
     with Admin(pipeline.settings.log) as admin:
         present = admin.topics([topic.name for topic in wanted])

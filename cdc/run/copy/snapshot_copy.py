@@ -153,8 +153,8 @@ def _open_snapshot(
 ) -> Iterator[BookmarkedSnapshot]:
     """Create a slot and hold its snapshot, readable by any session, as long as the context lasts.
 
-    At the end the keeper's session closes first, then the slot's connection, and a temporary slot with it. Raises
-    TableRewrittenError when a table changed since `tables` were described.
+    A temporary slot goes as soon as the keeper has its snapshot. Raises TableRewrittenError when a table changed since
+    `tables` were described.
     """
     names = [table.name for table in tables]
     # before the slot: a rewrite in between changes the file, and the snapshot would show an empty table
@@ -168,6 +168,8 @@ def _open_snapshot(
         source.open_connection(src.decoding, autocommit=False) as keeping,
         hold_snapshot(keeping, snapshot.name, names, before, _tell_once(context.say)) as keeper,
     ):
+        # the keeper has it now; a temporary slot would keep all WAL as long as the copies last
+        snapshot.release()
         # the schema history holds changes after the snapshot only
         if catalog.examine(keeping, names, src.choices).tables != list(tables):
             raise TableRewrittenError("a table's columns changed while its copy began", "start again")

@@ -59,6 +59,9 @@ class CaptureMonitor:
         self._failure: str | None = None
         self._named = set[TableName]()
 
+    def close(self) -> None:
+        self._guard.close()
+
     def find_fatal(self) -> CdcError | None:
         """Check once; returns the failure that keeps `target` from ever being reached, or None."""
         if self._target is None and self._resyncs.is_here:

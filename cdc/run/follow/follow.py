@@ -4,7 +4,7 @@ import resource
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from itertools import chain
 
@@ -86,7 +86,8 @@ def follow(
             if not may_begin_anew:
                 raise
             # of a slot that was lost before the first look at it, or was dropped; or what a stream has met behind that
-            SlotGuard(pipeline, say).look()
+            with closing(SlotGuard(pipeline, say)) as guard:
+                guard.look()
             if SlotDropPlan.read(pipeline) is None:
                 raise
         pipeline.look_again()
@@ -119,7 +120,7 @@ def _follow_once(
         _say_text_columns(pipeline, say)
         # after the checks, so that a refused start writes nothing into the source
         target = mark_source_end(pipeline) if until_caught_up else None
-        monitor = CaptureMonitor(pipeline, target, say, stops, resyncs)
+        monitor = held.enter_context(closing(CaptureMonitor(pipeline, target, say, stops, resyncs)))
         context = FollowContext(target, say, stops, resyncs, reports, leases)
         held.enter_context(trouble_log(pipeline.state))
         held.enter_context(run_in_background(release_regularly, "memory"))

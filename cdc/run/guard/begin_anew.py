@@ -7,11 +7,13 @@ from threading import Event
 from typing import Final
 
 from cdc.config.settings import CAPTURE
+from cdc.connect.capture.debezium_properties import sends_messages
 from cdc.core.errors import CdcError, ConfigurationError, HistoryLostError
-from cdc.core.position import format_lsn
+from cdc.core.position import Position, format_lsn
 from cdc.core.text.lines import WarningLine
 from cdc.progress import LineProgress
 from cdc.run.copy.recapture import recapture
+from cdc.run.health.continuity import check_log_end, check_source
 from cdc.run.health.slot_drop import SlotDropPlan
 from cdc.run.pipeline import Pipeline
 
@@ -29,11 +31,14 @@ def finish_plan(pipeline: Pipeline, say: Say, stopping: Event) -> None:
     plan = SlotDropPlan.read(pipeline)
     if plan is None:
         return
-    say(WarningLine.of(str(plan.describe()), plan.describe()))
     told = ""
     for pause in _pauses():
         pipeline.look_again()
-        reason = _find_wait(pipeline) or (None if _is_done(pipeline, plan) else _try(pipeline, plan, say))
+        reason: CdcError | None = None
+        if not _is_over(pipeline, plan, say):
+            if not told:
+                say(WarningLine.of(str(plan.describe()), plan.describe()))
+            reason = _find_wait(pipeline) or _try(pipeline, plan, say)
         if reason is None:
             pipeline.requests.forget_recapture()
             return
@@ -56,12 +61,29 @@ def _find_wait(pipeline: Pipeline) -> CdcError | None:
     return pipeline.requests.read_pause(CAPTURE) or pipeline.requests.read_pause(pipeline.lake_name)
 
 
-def _is_done(pipeline: Pipeline, plan: SlotDropPlan) -> bool:
-    """Has somebody made a recapture since?"""
+def _is_over(pipeline: Pipeline, plan: SlotDropPlan, say: Say) -> bool:
+    """Has somebody made a recapture since, or was the slot never dropped?"""
     with suppress(CdcError):
         position = pipeline.lake_follower.position()
-        return position is not None and position.log_start.number > plan.capture
+        if position is None or position.log_start.number > plan.capture:
+            return position is not None
+        if _has_whole_capture(pipeline, position):
+            say(f"capture: slot {plan.slot} was not dropped, and nothing is lost: it goes on")
+            return True
     return False
+
+
+def _has_whole_capture(pipeline: Pipeline, position: Position) -> bool:
+    """Is it known that the slot leads on from the lake's position? Raises CdcError where it does not."""
+    # one that was begun and not finished has made its slot already
+    pipeline.lake_follower.cuts.check_capture()
+    if sends_messages(pipeline.settings.connect):
+        # whether such a slot is the old one cannot be told: see `check_slot`
+        return False
+    with pipeline.open_source() as connection:
+        check_source(pipeline, connection)
+        check_log_end(pipeline, connection, position)
+    return True
 
 
 def _try(pipeline: Pipeline, plan: SlotDropPlan, say: Say) -> CdcError | None:

@@ -11,6 +11,7 @@ from cdc.connect.capture import connector
 from cdc.connect.slot_budget import BudgetPolicy
 from cdc.connect.source import registration
 from cdc.connect.source.slots import slot
+from cdc.connect.source.slots.drop_intent import DropIntent
 from cdc.connect.source.slots.slot_health import SourceLook, look_at_source
 from cdc.core.errors import CdcError, HistoryLostError, PreconditionError, UnreachableError
 from cdc.core.position import format_lsn
@@ -25,7 +26,7 @@ from cdc.run.pipeline import Pipeline
 DRAIN_SECONDS = 60.0
 """How long the lake may still apply what the log has: histories get those versions."""
 _LEAST_FREED: Final = 0.5
-"""A drop that frees a smaller part of what the slot keeps is of no use: another slot keeps the rest."""
+"""A drop that frees a smaller part of what the slot keeps is of no use: another slot keeps the rest, and stays."""
 
 
 class SlotGuard:
@@ -40,6 +41,7 @@ class SlotGuard:
         budget = pipeline.settings.source.slot_budget
         self._watch = BudgetWatch(budget.max_wal_bytes) if budget.max_wal_bytes else None
         self._acts = budget.on_exceeded is BudgetPolicy.DROP
+        self._intent = DropIntent(pipeline.settings.source)
         self._told = ""
         self._is_announced = False
         self._dropped: tuple[HistoryLostError, Deadline] | None = None
@@ -59,12 +61,18 @@ class SlotGuard:
                 look = look_at_source(connection, self._pipeline.settings.source)
                 if why := self._find_reason(look):
                     self._give_up(connection, look, why)
+                else:
+                    self.close()
         except UnreachableError:
             # who checks the capture reports that
             return None
         except CdcError as error:
             self._tell(f"slot {self._pipeline.settings.source.slot} is not dropped: {error}", error)
         return None
+
+    def close(self) -> None:
+        """Other guards count with this slot again."""
+        self._intent.close()
 
     def _find_reason(self, look: SourceLook) -> str | None:
         """Why the slot is to be given up; None while it is not."""
@@ -92,6 +100,7 @@ class SlotGuard:
             self._pipeline.requests.forget_recapture()
             raise
         self._dropped = plan.describe(), Deadline(DRAIN_SECONDS)
+        self.close()
 
     def _plan(self, connection: Connection, look: SourceLook, why: str) -> SlotDropPlan:
         """Make the plan. Raises PreconditionError where the slot is not this pipeline's, or a drop frees too little."""
@@ -100,12 +109,11 @@ class SlotGuard:
         registered = registration.read_registration(connection, source, self._pipeline.name)
         if registered is None or registered.slot != found.name or not slot.is_own_kind(connection, source):
             raise PreconditionError(f"it is not the slot of pipeline {self._pipeline.name}", "see `cdc doctor`")
-        if found.wal_status != "lost" and look.freed_bytes < _LEAST_FREED * found.retained_bytes:
-            kept = f"slot {look.other} keeps all but {format_bytes(look.freed_bytes)} of the same WAL"
-            raise PreconditionError(kept, "let that one go on, or drop it")
         position = self._pipeline.lake_follower.position()
         if position is None:
             raise PreconditionError("the lake has no copy yet", "run `cdc bootstrap`")
+        if found.wal_status != "lost":
+            self._check_use(look, found)
         return SlotDropPlan(
             at=time.time(),
             slot=found.name,
@@ -115,6 +123,14 @@ class SlotGuard:
             lsn=format_lsn(position.lsn),
             capture=position.log_start.number,
         )
+
+    def _check_use(self, look: SourceLook, found: slot.SlotState) -> None:
+        """Raise PreconditionError where another slot that stays keeps the WAL that a drop is to free."""
+        # before the judgment: of two guards that wait for each other's slot, each has to know of the other
+        self._intent.tell()
+        if look.freed_bytes < _LEAST_FREED * found.retained_bytes:
+            kept = f"slot {look.other} keeps all but {format_bytes(look.freed_bytes)} of the same WAL"
+            raise PreconditionError(kept, "let that one go on, or drop it")
 
     def _drop(self, connection: Connection) -> None:
         """Stop the connector, where Kafka Connect answers, and drop the slot."""

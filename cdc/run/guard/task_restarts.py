@@ -66,7 +66,10 @@ class TaskRestarts:
         if failure is None:
             self._note_calm()
             return
-        if self._most == 0 or self._pipeline.requests.is_paused(CAPTURE):
+        if self._most == 0:
+            return
+        if pause := self._pipeline.requests.read_pause(CAPTURE):
+            self._tell(pause, failure)
             return
         if self._due_at is None:
             self._due_at = self._clock() + pause_seconds(self._starts)
@@ -78,10 +81,11 @@ class TaskRestarts:
             self._start(failure)
 
     def _note_calm(self) -> None:
-        self._due_at, self._told = None, ""
-        if self._starts and self._clock() - self._began_at >= CALM_SECONDS:
-            self._starts = 0
+        is_calm = self._starts > 0 and self._clock() - self._began_at >= CALM_SECONDS
+        # what held a start back is over, too: somebody else has started the task
+        if is_calm or self._told:
             open_reports(self._pipeline).remove(RestartReport.NAME)
+        self._due_at, self._told, self._starts = None, "", 0 if is_calm else self._starts
 
     def _find_reason(self, failure: str, connection: Connection) -> CdcError | None:
         """Why a start would not help now; None if nothing is known against it."""

@@ -30,7 +30,16 @@ def check_continuity(pipeline: Pipeline, connection: Connection, position: Posit
     `connection` is to the source. A log that does not answer is no error here: the streams wait for it.
     """
     check_source(pipeline, connection)
-    with suppress(UnreachableError), pipeline.open_log() as reader:
+    with suppress(UnreachableError):
+        check_log_end(pipeline, connection, position)
+
+
+def check_log_end(pipeline: Pipeline, connection: Connection, position: Position) -> None:
+    """Raise HistoryLostError when the log does not lead on from the position to the slot.
+
+    Raises UnreachableError when the log does not answer.
+    """
+    with pipeline.open_log() as reader:
         check_position(reader, transaction_topic(pipeline.settings.log.prefix), position)
         check_slot(pipeline, connection, position)
         check_ahead(pipeline.settings.log, pipeline.settings.source, pipeline.name, position)

@@ -202,6 +202,8 @@ def pin_source(
         hold_snapshot(keeping, snapshot.name, tables, before, _give_up_after(LOCKED_SECONDS)) as keeper,
         ExitStack() as held,
     ):
+        # the keeper has the snapshot now; the slot would keep all WAL as long as the comparison lasts
+        snapshot.release()
         lsn = snapshot.bookmark.lsn
         # an END above the LSN shows that everything up to it has come; on an idle source this makes one
         heartbeat.write_heartbeat(connection, src, pipeline.name, f"verify {format_lsn(lsn)}")

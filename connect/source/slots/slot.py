@@ -51,10 +51,14 @@ _GIVEN_UP: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SlotSnapshot:
-    """An exported snapshot and its bookmark; valid while its connection is open."""
+    """An exported snapshot and its bookmark; valid while its connection is open.
+
+    `release` closes that, once another session holds the snapshot: a temporary slot goes with it, and keeps no WAL.
+    """
 
     name: str
     bookmark: Bookmark
+    release: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +171,7 @@ def end_reader(connection: Connection, source: SourceSettings) -> None:
 
 @contextmanager
 def open_slot_snapshot(source: SourceSettings, slot: str, *, temporary: bool = False) -> Iterator[SlotSnapshot]:
-    """Create a slot and hold its snapshot open; a temporary slot ends with the context, a permanent one stays.
+    """Create a slot and hold its snapshot; a temporary slot ends with the context or a release, a permanent one stays.
 
     It is made where the slot lives. Creation waits for every writing transaction of the cluster. Raises
     PreconditionError with their process ids when they take longer than `source.slot_timeout_seconds`. If this process
@@ -185,7 +189,7 @@ def open_slot_snapshot(source: SourceSettings, slot: str, *, temporary: bool = F
         bookmark = Bookmark(
             parse_lsn(replication.text(result, 1)), int(replication.text(system, 0)), int(replication.text(system, 1))
         )
-        yield SlotSnapshot(replication.text(result, 2), bookmark)
+        yield SlotSnapshot(replication.text(result, 2), bookmark, connection.close)
     finally:
         connection.close()
 

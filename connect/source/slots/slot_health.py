@@ -6,6 +6,7 @@ from typing import Final
 from psycopg import Connection
 
 from cdc.connect.settings import SourceSettings
+from cdc.connect.source.slots.drop_intent import LOCKS
 from cdc.connect.source.slots.oldest_transaction import OldestTransaction
 from cdc.connect.source.slots.slot import SlotState, read_state
 from cdc.connect.source.slots.standby import open_decoding
@@ -26,7 +27,8 @@ class SourceLook:
 
     `slot`: None if it does not exist. `limit_bytes`: of `max_slot_wal_keep_size`, None without a limit; `safe_bytes`:
     what may still be written before the slot is lost. `xmin_age`: in transactions. `other_ahead`: by how many bytes the
-    slot `other`, which keeps the most WAL of all others, begins behind this one; negative where it keeps more.
+    slot `other`, which keeps the most WAL of all others that stay (`drop_intent.py`), begins behind this one; negative
+    where it keeps more.
     """
 
     now: float
@@ -73,7 +75,7 @@ def look_at_source(connection: Connection, source: SourceSettings) -> SourceLook
 
 def _look(connection: Connection, slot: str) -> SourceLook:
     state = read_state(connection, slot)
-    row = connection.execute(read_sql("slot_health"), {"slot": slot}).fetchone()
+    row = connection.execute(read_sql("slot_health"), {"slot": slot, "drops": LOCKS}).fetchone()
     assert row is not None
     oldest = OldestTransaction.of(row[10]) if row[10] is not None else None
     safe = None if row[4] is None else int(row[4])

@@ -1,7 +1,7 @@
 -- One row, also without the slot. Columns that older versions lack are read by way of JSON: `inactive_since` is of 17.
 -- What keeps the slot back is the oldest transaction that has an id, of any database, prepared ones included: decoding
 -- begins anew behind it only. Its id is shown to everybody, when it began only to who may see other roles' sessions.
--- A lost slot keeps no WAL, though Postgres may show where it began.
+-- A lost slot keeps no WAL, though Postgres may show where it began; one that its own guard drops soon, neither.
 SELECT extract(epoch FROM clock_timestamp())::float8, (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
        ELSE pg_current_wal_lsn() END)::text, current_setting('server_version'),
        CASE WHEN current_setting('max_slot_wal_keep_size') = '-1' THEN NULL
@@ -15,6 +15,9 @@ SELECT extract(epoch FROM clock_timestamp())::float8, (CASE WHEN pg_is_in_recove
   LEFT JOIN LATERAL (
       SELECT slot_name, restart_lsn FROM pg_replication_slots
        WHERE slot_name <> %(slot)s AND restart_lsn IS NOT NULL AND wal_status <> 'lost'
+         AND hashtext(slot_name::text)::oid NOT IN (
+             SELECT objid FROM pg_locks
+              WHERE locktype = 'advisory' AND classid = %(drops)s AND objsubid = 2 AND granted)
        ORDER BY restart_lsn LIMIT 1) other ON true
   LEFT JOIN LATERAL (
       SELECT pid, NULL AS gid, usename::text AS "user", application_name AS application, datname::text AS database,

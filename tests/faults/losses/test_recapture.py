@@ -1,13 +1,17 @@
 """Lost history between source and log is found, and `cdc recapture` repairs it."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 from unittest.mock import patch
 
 import httpx
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc.core.errors import HistoryLostError
+from cdc.connect.source.registration import make_register_sql, read_registration
+from cdc.core.errors import HistoryLostError, PreconditionError, TableRewrittenError
+from cdc.snapshots.shared_snapshot import SharedSnapshot, hold_snapshot
 from tests.faults.losses.losses import (
     FED_LOSS,
     LOSSES,
@@ -21,6 +25,7 @@ from tests.support.cdc_inprocess import (
     bootstrap,
     catch_up,
     lend,
+    problems,
     recapture_all,
 )
 from tests.support.further import further
@@ -52,6 +57,61 @@ def test_lost_history_is_reported_and_recaptured(pipeline: Pipeline, spark: Spar
     nothing of the log is, as one that was moved does."""
     check_reported(pipeline, spark, loss)
     check_recaptured(pipeline, spark)
+
+
+def test_a_copy_that_starts_over_begins_at_the_new_slot(pipeline: Pipeline, spark: SparkSession) -> None:
+    """A table is rewritten before the recapture has started its connector, whose old offset is below the new slot."""
+    check_reported(pipeline, spark, "slot dropped")
+    tries = list[str]()
+
+    @contextmanager
+    def rewrite_first(*taken: Any) -> Iterator[SharedSnapshot]:
+        with hold_snapshot(*taken) as held:
+            tries.append(held.snapshot)
+            if len(tries) == 1:
+                raise TableRewrittenError("public.things was rewritten while its copy began", "start again")
+            yield held
+
+    with patch("cdc.run.copy.snapshot_copy.hold_snapshot", rewrite_first):
+        check_recaptured(pipeline, spark)
+    assert len(tries) == 2
+
+
+OTHERS = {
+    "registered with another": (
+        "SELECT pg_create_logical_replication_slot('other', 'pgoutput')",
+        "SELECT",
+        "was prepared with source.slot 'cdc_.*', not 'other'",
+    ),
+    "of another pipeline": (
+        "SELECT pg_create_logical_replication_slot('other', 'pgoutput')",
+        "UPDATE cdc.pipeline SET pipeline = 'another', slot = 'other'",
+        "slot other is another pipeline's in this database",
+    ),
+    "of another kind": (
+        "SELECT pg_create_physical_replication_slot('other')",
+        "DELETE FROM cdc.pipeline",
+        "slot other is not a logical one of pgoutput in database",
+    ),
+}
+
+
+@pytest.mark.parametrize("make", OTHERS)
+def test_a_slot_of_somebody_else_is_not_dropped(pipeline: Pipeline, spark: SparkSession, make: str) -> None:
+    """Somebody has written its name into the file."""
+    statement, registered, told = OTHERS[make]
+    before = read_registration(pipeline.connection, pipeline.settings.source, pipeline.settings.pipeline.name)
+    assert before is not None
+    pipeline.run(statement, registered)
+    pipeline.configure("source:\n", "source:\n  slot: other\n")
+    with pytest.raises(PreconditionError, match=told):
+        recapture_all(pipeline, spark)
+    pipeline.opened().lake_follower.cuts.check_capture()
+    # fails if it is not there
+    pipeline.run("SELECT pg_drop_replication_slot('other')", "DELETE FROM cdc.pipeline")
+    pipeline.configure("source:\n  slot: other\n", "source:\n")
+    pipeline.connection.execute(make_register_sql(pipeline.settings.source, before))
+    assert not problems(pipeline)
 
 
 INTERRUPTED = (

@@ -4,6 +4,8 @@ plan where the file says so, which ends equal."""
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
 
 import psycopg
 import pytest
@@ -11,10 +13,13 @@ from psycopg import sql
 from pyspark.sql import SparkSession
 
 from cdc.config.settings import CAPTURE
+from cdc.connect.capture import connector
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.capture.connector_state import look_up
+from cdc.connect.source.slots.drop_intent import DropIntent
 from cdc.connect.source.slots.slot_health import SourceLook, look_at_source
 from cdc.core.errors import HistoryLostError
+from cdc.log.transaction_topic import EndsAbove
 from cdc.run.control import control
 from cdc.run.control.question import ControlVerb
 from cdc.run.health import patience
@@ -22,6 +27,7 @@ from cdc.run.health.slot_drop import SlotDropPlan
 from cdc.run.status.document import Document
 from tests.support.cdc_inprocess import (
     Following,
+    bootstrap,
     catch_up,
     following,
     lend_bootstrapped,
@@ -124,6 +130,37 @@ def test_an_idle_slot_moves_on_beside_busy_tables_and_databases(pipeline: Pipeli
         until(lambda: kept(pipeline) < KEPT, "the slot has moved on", 60.0, every=0.5)
 
 
+def test_copies_and_comparisons_keep_no_wal(pipeline: Pipeline, spark: SparkSession) -> None:
+    """The slot of their snapshot is gone before the first row is read."""
+    seen = list[str]()
+
+    def check_slots(at: str) -> None:
+        until(lambda: list_keeping(pipeline) == [pipeline.settings.source.slot], f"no other slot keeps WAL at {at}")
+        seen.append(at)
+
+    def reach(at: str) -> None:
+        if at == "copy.begun":
+            check_slots(at)
+
+    def ends_above(*taken: Any) -> EndsAbove:
+        check_slots("verify")
+        return EndsAbove(*taken)
+
+    with patch("cdc.run.copy.snapshot_copy.reach", reach), patch("cdc.run.verify.pinned_source.EndsAbove", ends_above):
+        bootstrap(pipeline, spark, "public.orders")
+        catch_up(pipeline, spark)
+        assert verify(pipeline, spark).is_equal
+    assert {*seen} == {"copy.begun", "verify"}
+
+
+def list_keeping(pipeline: Pipeline) -> list[str]:
+    query = (
+        "SELECT slot_name::text FROM pg_replication_slots"
+        " WHERE database = current_database() AND restart_lsn IS NOT NULL"
+    )
+    return [str(name) for (name,) in pipeline.connection.execute(query.encode())]
+
+
 def test_an_open_transaction_that_holds_the_slot_is_named_and_ended(pipeline: Pipeline) -> None:
     database = pipeline.settings.source.dbname
     # it ends by somebody else: there is nothing to commit
@@ -159,6 +196,29 @@ def stop_capture(pipeline: Pipeline) -> None:
         client.stop(pipeline.settings.connect.connector)
         until(lambda: look_up(client, pipeline.settings.connect.connector).rests, "it is stopped")
     until(lambda: (found := look(pipeline).slot) is not None and not found.active, "nobody reads the slot")
+
+
+def test_of_two_slots_at_one_place_none_waits_for_the_other(pipeline: Pipeline) -> None:
+    """The guard of another slot, of any database, says that it drops that; from then on the slot does not count."""
+    stop_capture(pipeline)
+    beside = {"dbname": f"{pipeline.settings.source.dbname}_other", "slot": "cdc_beside"}
+    intent = DropIntent(pipeline.settings.source.model_copy(update=beside))
+    with other_database(pipeline) as other:
+        other.execute("SELECT pg_create_logical_replication_slot('cdc_beside', 'pgoutput')")
+        fill(pipeline.connection, 80)
+        found = look(pipeline)
+        assert found.other == "cdc_beside"
+        assert found.freed_bytes < KEPT
+        intent.tell()
+        intent.tell()
+        found = look(pipeline)
+        assert (found.other, found.freed_bytes) == (None, kept(pipeline))
+        intent.close()
+        until(lambda: look(pipeline).other == "cdc_beside", "it counts again")
+        other.execute("SELECT pg_drop_replication_slot('cdc_beside')")
+    with ConnectClient(pipeline.settings.connect.url) as client:
+        connector.resume(client, pipeline.settings.connect.connector)
+    until(lambda: kept(pipeline) < KEPT, "the slot has moved on", 60.0, every=0.5)
 
 
 def test_a_slot_above_its_budget_is_dropped_by_plan_alone(pipeline: Pipeline, spark: SparkSession) -> None:

@@ -1,5 +1,6 @@
 """pg_upgrade makes another cluster of the source, with its slot: the capture goes on without a new copy."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from psycopg import sql
 from pyspark.sql import SparkSession
 
+from cdc.connect.source.access.connection import open_connection
 from cdc.connect.source.heartbeat import HEARTBEAT
 from cdc.connect.source.registration import HISTORY
 from cdc.core.errors import HistoryLostError, PreconditionError
@@ -15,7 +17,7 @@ from cdc.run.control.question import ControlVerb
 from cdc.run.copy.probe import wait_until_captured
 from cdc.run.health.upgrade import find_new_cluster
 from tests.support.cdc_inprocess import bootstrap, catch_up, problems, verify
-from tests.support.parts.pipelines import END_SENDERS, Pipeline, pipelines
+from tests.support.parts.pipelines import Pipeline, pipelines
 from tests.support.parts.removal import remove_traces
 from tests.support.parts.servers_fixture import Servers
 from tests.support.parts.upgraded import UpgradedServer
@@ -25,10 +27,9 @@ SCHEMA = (
     "CREATE TABLE things (id int PRIMARY KEY, round int)",
     "INSERT INTO things SELECT n, 0 FROM generate_series(1, 1000) AS n",
 )
-PENDING = (
-    "SELECT count(*) FROM pg_logical_slot_peek_binary_changes(%s, NULL, NULL, 'proto_version', '1',"
-    " 'publication_names', %s)"
-)
+PAGE = " ".join((Path(__file__).parents[3] / "docs" / "OPERATIONS.md").read_text(encoding="utf-8").split())
+END_SESSION, COUNT_LEFT = re.findall(r"`(SELECT [^`]*'cdc_shop'[^`]*)`", PAGE.partition("### pg_upgrade ")[2])
+"""The statements that the page says, of a pipeline `shop`."""
 
 
 @pytest.fixture
@@ -110,14 +111,13 @@ def refuse(pipeline: Pipeline) -> str:
 
 def rest(pipeline: Pipeline) -> None:
     """Pause the capture once the slot has confirmed everything: pg_upgrade refuses it else."""
-    opened, source = pipeline.opened(), pipeline.settings.source
+    opened = pipeline.opened()
     wait_until_captured(opened, pipeline.connection)
 
     def has_read_all() -> bool:
         capture.act(opened, ControlVerb.PAUSE, "a test")
         free_slot(pipeline)
-        row = pipeline.connection.execute(PENDING, (source.slot, f'"{source.publication}"')).fetchone()
-        if row == (0,):
+        if ask(pipeline, COUNT_LEFT) == [(0,)]:
             return True
         capture.act(opened, ControlVerb.RESUME, "a test")
         return False
@@ -125,8 +125,16 @@ def rest(pipeline: Pipeline) -> None:
     until(has_read_all, "the slot has nothing left to be read", every=2.0)
 
 
+def ask(pipeline: Pipeline, statement: str) -> list[tuple[object, ...]]:
+    """Run a statement of the page, as the connector's role."""
+    source = pipeline.settings.source
+    assert source.publication == source.slot
+    with open_connection(source) as session:
+        return session.execute(statement.replace("cdc_shop", source.slot).encode()).fetchall()
+
+
 def free_slot(pipeline: Pipeline) -> None:
     """A paused connector keeps its session on the source."""
-    pipeline.run(END_SENDERS)
+    ask(pipeline, END_SESSION)
     idle = "SELECT count(*) FROM pg_replication_slots WHERE active"
     until(lambda: pipeline.connection.execute(idle.encode()).fetchone() == (0,), "nobody reads the slot")

@@ -1,13 +1,14 @@
 """A plan to begin the capture anew is finished by whoever follows: tried until it is done, by us or by somebody."""
 
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
-from cdc.core.errors import CdcError, ConfigurationError, HistoryLostError, RefusedError, UnreachableError
+from cdc.core.errors import RECAPTURE, CdcError, ConfigurationError, HistoryLostError, RefusedError, UnreachableError
 from cdc.core.position import LogStart, Lsn, Position
 from cdc.run.copy.recapture import RecaptureResult
 from cdc.run.guard import begin_anew
@@ -16,6 +17,7 @@ from cdc.run.health.slot_drop import SlotDropPlan
 from cdc.run.pipeline import Pipeline
 from cdc.run.requests import Requests
 
+GONE = HistoryLostError("slot cdc_p is gone", RECAPTURE)
 SILENT = UnreachableError("Kafka Connect does not answer", "is it running?")
 
 
@@ -27,11 +29,24 @@ class Play:
         self.said = list[str]()
         self.capture = 1
         self.stopping = threading.Event()
+        self.found: dict[str, CdcError | None] = {"source": GONE, "log": None, "lake": None}
+        self.sends_messages = False
         settings = SimpleNamespace(connect=SimpleNamespace(connector="c"), histories=["public.t"])
-        lake = SimpleNamespace(position=lambda: Position(1, Lsn(9), 4, log_start=LogStart(number=self.capture)))
-        made = SimpleNamespace(
-            settings=settings, lake_name="lake", requests=Requests(folder), look_again=lambda: None, lake_follower=lake
+        lake = SimpleNamespace(
+            position=lambda: Position(1, Lsn(9), 4, log_start=LogStart(number=self.capture)),
+            cuts=SimpleNamespace(check_capture=lambda: self._check("lake")),
         )
+        made = SimpleNamespace(
+            settings=settings,
+            lake_name="lake",
+            requests=Requests(folder),
+            look_again=lambda: None,
+            lake_follower=lake,
+            open_source=nullcontext,
+        )
+        patched.setattr(begin_anew, "check_source", lambda *_: self._check("source"))
+        patched.setattr(begin_anew, "check_log_end", lambda *_: self._check("log"))
+        patched.setattr(begin_anew, "sends_messages", lambda _: self.sends_messages)
         self.pipeline = cast(Pipeline, made)
         patched.setattr(begin_anew, "recapture", lambda *_: self._recapture())
         patched.setattr(begin_anew, "FIRST_PAUSE_SECONDS", 0.0)
@@ -44,6 +59,10 @@ class Play:
         if (answer := self.answers.pop(0)) is not None:
             raise answer
         return RecaptureResult({}, Lsn(16))
+
+    def _check(self, part: str) -> None:
+        if (error := self.found[part]) is not None:
+            raise error
 
     def finish(self) -> None:
         finish_plan(self.pipeline, self.said.append, self.stopping)
@@ -70,6 +89,30 @@ def test_a_recapture_that_somebody_made_meanwhile_is_not_made_again(play: Play) 
     play.capture = 2
     play.finish()
     assert play.is_done
+
+
+def test_a_slot_that_was_never_dropped_is_kept(play: Play) -> None:
+    play.found["source"] = None
+    play.finish()
+    assert play.is_done
+    assert play.said == ["capture: slot cdc_p was not dropped, and nothing is lost: it goes on"]
+
+
+@pytest.mark.parametrize(
+    ("part", "error"),
+    [("source", GONE), ("log", HistoryLostError("slot cdc_p was moved", RECAPTURE)), ("log", SILENT), ("lake", GONE)],
+)
+def test_a_slot_of_which_nobody_knows_that_it_leads_on_is_made_anew(play: Play, part: str, error: CdcError) -> None:
+    play.found |= {"source": None, part: error}
+    play.answers = [None]
+    play.finish()
+    assert (play.is_done, play.answers) == (True, [])
+
+
+def test_a_slot_that_may_have_been_moved_to_a_message_is_made_anew(play: Play) -> None:
+    play.found["source"], play.sends_messages, play.answers = None, True, [None]
+    play.finish()
+    assert (play.is_done, play.answers) == (True, [])
 
 
 @pytest.mark.parametrize("kind", [HistoryLostError, ConfigurationError])

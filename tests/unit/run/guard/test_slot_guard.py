@@ -1,6 +1,7 @@
 """Which slot is dropped, and which never: not by another policy, not somebody else's, not where it frees nothing."""
 
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -34,6 +35,9 @@ class Play:
         self.registered: Registration | None = OURS
         self.is_own = True
         self.errors = dict[str, CdcError]()
+        self.is_told = False
+        intent = SimpleNamespace(tell=lambda: self._tell(told=True), close=lambda: self._tell(told=False))
+        patched.setattr(slot_guard, "DropIntent", lambda _: intent)
         source = SimpleNamespace(slot="cdc_p", slot_budget=budget)
         settings = SimpleNamespace(source=source, connect=SimpleNamespace(connector="c"), histories=[])
         lake = SimpleNamespace(position=lambda: Position(1, Lsn(9), 4))
@@ -53,6 +57,9 @@ class Play:
         for step, place in (("halt", "connector.halt"), ("end", "slot.end_reader"), ("drop", "slot.drop_own")):
             patched.setattr(f"cdc.run.guard.slot_guard.{place}", self._doing(step))
         self.guard = SlotGuard(self.pipeline, self.said.append, lambda: self.now)
+
+    def _tell(self, *, told: bool) -> None:
+        self.is_told = told
 
     def _open_source(self) -> nullcontext[None]:
         if "source" in self.errors:
@@ -126,6 +133,27 @@ def test_a_slot_of_others_or_for_others_is_not_dropped_and_told_once(
     assert (play.done, play.plan) == ([], None)
     [line] = play.said
     assert line.startswith(f"capture: slot cdc_p is not dropped: {told}")
+
+
+def test_who_waits_for_another_slot_lets_its_guard_know_as_long_as_he_waits(play: Play) -> None:
+    play.other_ahead = 0
+    play.look(2)
+    assert not play.is_told
+    play.look()
+    assert (play.is_told, play.done) == (True, [])
+    # the other one tells the same
+    play.other_ahead = None
+    play.look(1)
+    assert (play.is_told, play.done) == (False, ["halt", "drop"])
+
+
+def test_who_need_not_drop_any_more_lets_the_others_know(play: Play) -> None:
+    assert play.found is not None
+    play.other_ahead = 0
+    play.look()
+    play.found = replace(play.found, retained_bytes=MOST // 2)
+    play.look(1)
+    assert (play.is_told, play.done) == (False, [])
 
 
 def test_a_drop_that_fails_leaves_no_plan(play: Play) -> None:

@@ -117,10 +117,19 @@ def test_what_an_earlier_process_told_is_forgotten(play: Play) -> None:
     assert play.report is None
 
 
-def test_a_paused_capture_is_not_started(play: Play) -> None:
+def test_a_paused_capture_is_not_started_which_is_told(play: Play) -> None:
     play.pipeline.requests.pause("capture", "me")
     play.look_for(300)
-    assert (play.started, play.said) == ([], [])
+    assert not play.started
+    [line] = play.said
+    assert line.startswith("capture: its task is not started again: the capture is paused since ")
+    assert line.endswith(", by me → `cdc resume capture` lets it go on")
+    assert play.report is not None
+    play.look_for(1, None)
+    assert play.report is None
+    play.pipeline.requests.resume("capture")
+    play.look_for(10)
+    assert play.started
 
 
 def test_who_wants_none_gets_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

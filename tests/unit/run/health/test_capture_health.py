@@ -12,6 +12,7 @@ from cdc.connect.capture.connector_state import ConnectorState
 from cdc.connect.source.upgrade import Upgrade
 from cdc.core.errors import RECAPTURE, CdcError, HistoryLostError, PreconditionError, UnreachableError
 from cdc.core.position import Lsn
+from cdc.run.copy import probe
 from cdc.run.health import capture_health, patience
 from cdc.run.health.capture_health import CaptureHealth
 from cdc.run.health.observation import CaptureObserver
@@ -54,18 +55,24 @@ class World:
         patched.setattr(capture_health, "find_new_cluster", lambda *_: self.upgrade)
         patched.setattr(CaptureObserver, "newest", lambda _: (None, 1000.0))
 
-    def health(self, *, is_behind_start: bool = False) -> CaptureHealth:
-        source, log = SimpleNamespace(heartbeat_seconds=10), SimpleNamespace()
-        settings = SimpleNamespace(source=source, log=log, connect=SimpleNamespace(connector="c"))
+    @property
+    def pipeline(self) -> Pipeline:
+        source = SimpleNamespace(heartbeat_seconds=10, heartbeat_schema="cdc")
+        log = SimpleNamespace(end=lambda topics: {topic: {} for topic in topics}, read=lambda *_: [])
+        log_settings, connect = SimpleNamespace(prefix="p"), SimpleNamespace(connector="c")
         pipeline = SimpleNamespace(
-            settings=settings,
+            settings=SimpleNamespace(source=source, log=log_settings, connect=connect),
             name="shop",
             lake_follower=SimpleNamespace(position=SimpleNamespace),
             requests=Requests(Path("/nowhere")),
             open_connect=nullcontext,
+            open_log=lambda: nullcontext(log),
             open_source=lambda: nullcontext(SOURCE),
         )
-        return CaptureHealth(cast(Pipeline, pipeline), self.look, is_behind_start=is_behind_start)
+        return cast(Pipeline, pipeline)
+
+    def health(self, *, is_behind_start: bool = False) -> CaptureHealth:
+        return CaptureHealth(self.pipeline, self.look, is_behind_start=is_behind_start)
 
     def look(self, *_: object) -> Standstill | None:
         self.looks += 1
@@ -150,6 +157,16 @@ def test_a_moved_slot_explains_a_failure(world: World, connector: ConnectorState
     assert isinstance(found, Failing)
     assert isinstance(found.error, HistoryLostError) is (connector is FAILED)
     assert ("slot s stands at 0/5" in found.error.what) is (connector is FAILED)
+
+
+def test_a_connector_that_fails_at_a_new_slot_is_no_lost_history(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recapture has just made the slot anew, and the lake still stands where the old one was."""
+    world.connector, world.moved = FAILED, HistoryLostError("slot s stands at 0/5", RECAPTURE)
+    monkeypatch.setattr(probe, "write_heartbeat", lambda *_: None)
+    monkeypatch.setattr(patience, "LOOK_SECONDS", 0.0)
+    with pytest.raises(CdcError, match="connector c failed: a row that Debezium cannot read") as failed:
+        probe.wait_until_captured(world.pipeline, SOURCE)
+    assert not isinstance(failed.value, HistoryLostError)
 
 
 def test_a_slot_that_pg_upgrade_has_moved_is_no_lost_history(world: World) -> None:
