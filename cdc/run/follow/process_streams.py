@@ -24,11 +24,11 @@ from cdc.run.copy.fill import TableFiller
 from cdc.run.copy.resync import resync_tables
 from cdc.run.copy.resync_queue import ResyncQueue, ResyncResult
 from cdc.run.follow.feed_stream import FeedStream, FeedStreamHooks, choose_poll_seconds
-from cdc.run.follow.lake_stream import LakeStream
-from cdc.run.follow.lake_stream_parts import LakeStreamConfig, LakeStreamHooks, Readers
-from cdc.run.follow.large_runs import LargeRunReader
+from cdc.run.follow.lake.lake_stream import LakeStream
+from cdc.run.follow.lake.lake_stream_parts import LakeStreamConfig, LakeStreamHooks, Readers
+from cdc.run.follow.lake.large_runs import LargeRunReader
+from cdc.run.follow.lake.schema_changes import SchemaChanges
 from cdc.run.follow.maintenance import run_maintenance
-from cdc.run.follow.schema_changes import SchemaChanges
 from cdc.run.follow.stop_reports import StopReports
 from cdc.run.follow.stop_requests import StopRequests
 from cdc.run.follow.stream_meter import StreamMeter, report_streams

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from cdc import programs
 from cdc.connect.source.heartbeat import heartbeat_query, slot_lsn
 from cdc.core.position import parse_lsn
-from cdc.run.follow.lake_stream import LakeStream
+from cdc.run.follow.lake.lake_stream import LakeStream
 from cdc.run.pipeline import select_followers
 from cdc.sinks.lake.metadata.cuts import Cuts
 from cdc.sinks.lake.settings import SCHEME

@@ -5,7 +5,7 @@ from pyspark.sql import SparkSession
 
 from cdc.columns.netting.ends import Ends
 from cdc.run.copy.probe import wait_until_captured
-from cdc.run.follow.run_cuts import RunCuts
+from cdc.run.follow.lake.run_cuts import RunCuts
 from tests.support.cdc_inprocess import bootstrap, catch_up, verify
 from tests.support.lake.read_rows import read_rows
 from tests.support.parts.pipelines import MakePipeline
@@ -22,7 +22,7 @@ def test_a_backlog_of_wide_rows_becomes_several_cuts(
     make_pipeline: MakePipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, made: str, has_history: bool
 ) -> None:
     for module in ("run_cuts", "lake_stream"):
-        monkeypatch.setattr(f"cdc.run.follow.{module}.MOST_RUN_BYTES", 3_000_000)
+        monkeypatch.setattr(f"cdc.run.follow.lake.{module}.MOST_RUN_BYTES", 3_000_000)
     refused, shrink = list[int](), RunCuts.shrink
 
     def note(cuts: RunCuts, run: Ends) -> None:

@@ -23,12 +23,12 @@ from cdc.log.end_reader import EndReader
 from cdc.log.run_reader import NOTHING_APPLIED, ReadRun, RunReader
 from cdc.log.settings import LogSettings
 from cdc.run.copy.resync_queue import ResyncQueue
-from cdc.run.follow import lake_stream, table_joiner
-from cdc.run.follow.lake_stream import LakeStream
-from cdc.run.follow.lake_stream_parts import LakeStreamConfig, LakeStreamHooks, Readers
-from cdc.run.follow.large_runs import LargeRunReader
-from cdc.run.follow.run_cuts import RunCuts
-from cdc.run.follow.schema_changes import SchemaChanges
+from cdc.run.follow.lake import lake_stream, table_joiner
+from cdc.run.follow.lake.lake_stream import LakeStream
+from cdc.run.follow.lake.lake_stream_parts import LakeStreamConfig, LakeStreamHooks, Readers
+from cdc.run.follow.lake.large_runs import LargeRunReader
+from cdc.run.follow.lake.run_cuts import RunCuts
+from cdc.run.follow.lake.schema_changes import SchemaChanges
 from cdc.run.follow.step_size import StepBounds
 from cdc.run.follow.stop_reports import StopReports
 from cdc.run.follow.stop_requests import StopRequests

@@ -12,8 +12,8 @@ from cdc.columns.netting.ends import Ends, to_columns
 from cdc.core.position import BEFORE_LOG, Lsn, Offsets
 from cdc.core.transaction import TransactionEnd
 from cdc.log.run_reader import ReadRun, RunTooLargeError
-from cdc.run.follow.large_runs import LargeRunReader
-from cdc.run.follow.run_cuts import RunCuts
+from cdc.run.follow.lake.large_runs import LargeRunReader
+from cdc.run.follow.lake.run_cuts import RunCuts
 from cdc.run.follow.step_size import MOST_RUN_BYTES, StepBounds
 from cdc.sinks.lake.apply.spark_batch import MissingChanges
 from cdc.sinks.lake.feed.feed import LakeFeed

@@ -13,7 +13,7 @@ from cdc.core.position import Lsn
 from cdc.core.transaction import TransactionEnd
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.run_reader import RunReader, RunTooLargeError
-from cdc.run.follow.table_joiner import read_parts
+from cdc.run.follow.lake.table_joiner import read_parts
 from tests.support.debezium import PLACEHOLDER
 from tests.unit.log.log_in_memory import LogInMemory, inserts, table
 
@@ -70,7 +70,7 @@ def test_one_of_more_bytes_than_fit_is_left_before_all_of_it_is_read() -> None:
 
 
 def test_a_joining_table_of_large_rows_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cdc.run.follow.table_joiner.MOST_RUN_BYTES", 250_000)
+    monkeypatch.setattr("cdc.run.follow.lake.table_joiner.MOST_RUN_BYTES", 250_000)
     messages = inserts(THINGS, range(100), "x" * 10_000)
     log = LogInMemory({TOPIC: []}, limit_reads({TOPIC: each} for each in messages))
     reader = RunReader(cast("StandingConsumer", log), "p", PLACEHOLDER)
@@ -80,7 +80,7 @@ def test_a_joining_table_of_large_rows_is_read_in_parts(monkeypatch: pytest.Monk
 
 
 def test_a_transaction_is_read_whole_however_large_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cdc.run.follow.table_joiner.MOST_RUN_BYTES", 1)
+    monkeypatch.setattr("cdc.run.follow.lake.table_joiner.MOST_RUN_BYTES", 1)
     log = LogInMemory({TOPIC: []}, limit_reads({TOPIC: each} for each in inserts(THINGS, range(3))))
     reader = RunReader(cast("StandingConsumer", log), "p", PLACEHOLDER)
     assert [len(part.batch.ends) for part in read_parts(reader, run_of(range(3)), [THINGS], {})] == [1, 1, 1]

@@ -8,7 +8,7 @@ from cdc.columns.netting.ends import Ends, concat_ends, to_columns
 from cdc.core.position import Lsn
 from cdc.core.table import Table
 from cdc.core.transaction import TransactionEnd
-from cdc.run.follow import table_joiner
+from cdc.run.follow.lake import table_joiner
 from cdc.sinks.lake.delta.log import DeltaLog
 from cdc.sinks.lake.delta.scan import Share, live_rows
 from cdc.sinks.lake.feed.feed import LakeFeed

@@ -6,7 +6,7 @@ from typing import Final
 from cdc.columns.netting.ends import Ends
 from cdc.columns.netting.runs import cut_run
 from cdc.core.table_state import ACTIVE
-from cdc.run.follow.large_runs import needs_driver
+from cdc.run.follow.lake.large_runs import needs_driver
 from cdc.run.follow.step_size import MOST_RUN_BYTES, StepBounds, StepSize
 from cdc.sinks.lake.follower import DeltaFollower
 

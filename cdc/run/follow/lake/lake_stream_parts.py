@@ -9,7 +9,7 @@ from cdc.log.names import transaction_topic
 from cdc.log.run_reader import RunReader
 from cdc.log.settings import LogSettings
 from cdc.run.copy.resync_queue import ResyncQueue
-from cdc.run.follow.large_runs import LargeRunReader
+from cdc.run.follow.lake.large_runs import LargeRunReader
 from cdc.run.follow.stop_reports import StopReports
 from cdc.run.follow.stop_requests import StopRequests
 from cdc.run.follow.streams import BatchProgress

@@ -22,13 +22,13 @@ from cdc.log.names import change_topic
 from cdc.log.run_reader import ReadRun, RunTooLargeError
 from cdc.log.spark_options import stream_options
 from cdc.log.transaction_topic import check_position
-from cdc.run.follow.lake_stream_parts import MESSAGES_A_CHANGE, LakeStreamConfig, LakeStreamHooks, Readers
-from cdc.run.follow.large_runs import ReadLargeRun, count_ops, find_missing
-from cdc.run.follow.run_cuts import RunCuts
-from cdc.run.follow.schema_changes import SchemaChanges
+from cdc.run.follow.lake.lake_stream_parts import MESSAGES_A_CHANGE, LakeStreamConfig, LakeStreamHooks, Readers
+from cdc.run.follow.lake.large_runs import ReadLargeRun, count_ops, find_missing
+from cdc.run.follow.lake.run_cuts import RunCuts
+from cdc.run.follow.lake.schema_changes import SchemaChanges
+from cdc.run.follow.lake.table_joiner import StreamSteps, TableJoiner
 from cdc.run.follow.step_size import MOST_RUN_BYTES, StepBounds
 from cdc.run.follow.streams import BatchProgress
-from cdc.run.follow.table_joiner import StreamSteps, TableJoiner
 from cdc.run.tables import problems
 from cdc.run.tables.resume_check import require_position
 from cdc.sinks.lake.apply.apply import AppliedBatch
