@@ -10,7 +10,7 @@ from typing import Final, Self
 
 STEP_SECONDS: Final = 10.0
 MOST_RUN_BYTES: Final = 256 * 1024 * 1024
-"""Of messages that the driver reads at once: a run of more is read by a Spark job, or in parts."""
+"""Of messages that a process reads at once, the driver or a task: a larger run is read by a Spark job, or cut again."""
 
 
 @dataclass(frozen=True, slots=True)
