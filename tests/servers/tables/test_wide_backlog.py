@@ -12,7 +12,7 @@ from tests.support.parts.pipelines import MakePipeline
 
 ROWS = 40
 WIDE = "UPDATE pages SET body = repeat(md5({n}::text), 16000) WHERE id = {n} % 5"
-"""Half a megabyte in the log: they come in many fetches, and what has come whole is read whatever its size."""
+"""Half a megabyte in the log."""
 KEYED = "CREATE TABLE pages (id int PRIMARY KEY, body text)"
 KEYLESS = "CREATE TABLE pages (id int, body text); ALTER TABLE pages REPLICA IDENTITY FULL"
 
@@ -23,6 +23,8 @@ def test_a_backlog_of_wide_rows_becomes_several_cuts(
 ) -> None:
     for module in ("run_cuts", "lake_stream"):
         monkeypatch.setattr(f"cdc.run.follow.lake.{module}.MOST_RUN_BYTES", 3_000_000)
+    # however fast they come: what has come whole is read, whatever its size
+    monkeypatch.setattr("cdc.log.clients.standing_consumer.POLL_RECORDS", 1)
     refused, shrink = list[int](), RunCuts.shrink
 
     def note(cuts: RunCuts, run: Ends) -> None:
