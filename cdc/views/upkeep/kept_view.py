@@ -15,14 +15,18 @@ from cdc.views.upkeep.computation import Computation
 RETRY_SECONDS: Final = 30.0
 """Least pause before a stopped view is filled again: somebody may have repaired the cause."""
 BACKOFF_FACTOR: Final = 10
-"""The pause is this many times the duration of the try."""
+"""The pause is this many times the duration of the try, or of the last computation of the whole view."""
+LEAST_WHOLE_SECONDS: Final = 1.0
+MOST_WHOLE_SECONDS: Final = 30.0
+"""The pause between two computations of the whole view, where nobody has set it."""
 
 
 @dataclass(slots=True)
 class KeptView:
     """A view, and what its keeper remembers of it.
 
-    `tables`: those that it reads. `whole_seconds`: the least pause between two computations of the whole view.
+    `tables`: those that it reads. `whole_seconds`: the least pause between two computations of the whole view; 0 where
+    it may show no older cut, None where the pause follows from how long the last one took.
     `as_of`: the END offset of the older cut that it shows, while changes that touch every row are not in it yet, and
     `shown_version`: its version then, since newer ones may have some rows of a later cut.
     `whole_reason`: why it is computed as a whole at present, where its statement does not ask for that. `tried`: its
@@ -32,7 +36,7 @@ class KeptView:
 
     definition: ViewDefinition
     tables: Sequence[TableName]
-    whole_seconds: float
+    whole_seconds: float | None
     compiled: CompiledView | None = None
     described: Mapping[TableName, Table] = field(default_factory=dict)
     present: PresentRows | None = None
@@ -74,7 +78,12 @@ class KeptView:
 
     def was_computed(self) -> None:
         """It was computed as a whole a moment ago."""
-        self.whole_at, self.as_of, self.shown_version = Deadline(self.whole_seconds), None, None
+        self.whole_at, self.as_of, self.shown_version = Deadline(self._choose_pause()), None, None
+
+    def _choose_pause(self) -> float:
+        if self.whole_seconds is not None:
+            return self.whole_seconds
+        return min(max(BACKOFF_FACTOR * self.seconds, LEAST_WHOLE_SECONDS), MOST_WHOLE_SECONDS)
 
     def find_absent(self, cut: Cut) -> TableName | None:
         """A table or view that it reads and a cut lacks."""

@@ -129,7 +129,7 @@ class Upkeep:
 
     def _choose_patience(self, work: _Work) -> float:
         """How long the others wait for a computation of this view that goes on or begins, in seconds."""
-        if not work.view.whole_seconds:
+        if work.view.whole_seconds == 0:
             # it may show no older cut
             return math.inf
         begins, was_quick = work.view.computation is None, work.view.seconds <= self._bounds.wait_seconds
