@@ -145,21 +145,32 @@ def check_whole(
     The copy has what the settings say: another stream would diverge from it. `parts`, `anew`: as in `find_partial`.
     """
     publication = source.publication
-    row = connection.execute(
-        "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate AND pubviaroot FROM pg_publication"
-        " WHERE pubname = %s",
-        (publication,),
-    ).fetchone()
-    if row is None:
+    sends_all = _sends_all_operations(connection, publication)
+    if sends_all is None:
         return
     name = sql.Identifier(publication)
-    if not row[0]:
+    if not sends_all:
         alter = sql.SQL("ALTER PUBLICATION {} SET (publish = {}, publish_via_partition_root = true)").format(
             name, sql.Literal(OPERATIONS)
         )
         raise PreconditionError(f"publication {publication} leaves changes out", alter.as_string(connection))
     if wrong := find_partial(connection, source, anew, parts):
         raise PreconditionError(wrong.what, "; ".join(wrong.statements))
+
+
+def list_cut(connection: Connection, source: SourceSettings) -> set[TableName]:
+    """The published tables of which changes are left out now, as `check_whole` finds them: those are in no log."""
+    if not _sends_all_operations(connection, source.publication):
+        return read_publication(connection, source.publication) or set()
+    parts = find_parts(connection, source)
+    return {*find_wrong_parts(connection, read_parts(connection, source.publication, parts), parts)}
+
+
+def _sends_all_operations(connection: Connection, publication: str) -> bool | None:
+    """Does it send every operation, those of partitions by their root's name? None where there is no publication."""
+    every = "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate AND pubviaroot"
+    row = connection.execute(f"{every} FROM pg_publication WHERE pubname = %s".encode(), (publication,)).fetchone()
+    return None if row is None else bool(row[0])
 
 
 @dataclass(frozen=True, slots=True)

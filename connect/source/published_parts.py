@@ -125,6 +125,9 @@ def _is_same_condition(connection: Connection, name: TableName, sent: str, wante
         return bool(sent) == bool(wanted)
     try:
         is_same = _write_as_source(connection, name, wanted) == sent
+    except psycopg.OperationalError:
+        # locked, cancelled, or no longer there: that says nothing of the condition
+        raise
     except psycopg.Error:
         # the column is renamed, or has another type: the condition in the publication is not the file's any more
         return False

@@ -106,16 +106,28 @@ def _find_choice(table: Table, column: Column, choices: ColumnChoices) -> Chosen
 def find_unlogged_changes(pipeline: Pipeline) -> dict[TableName, CdcError]:
     """The changed tables (`find_changed_tables`) of which the schema history in the log says nothing.
 
+    Those are among them of which the publication leaves changes out.
+
     Empty if the source has the event triggers that write the history. First writes the changes of partitions into the
     history, which no event trigger reports.
     """
     with pipeline.open_source() as connection:
         schema_history.note_partitions(connection, pipeline.settings.source)
-        has_triggers = schema_history.has_triggers(connection, pipeline.settings.source)
-        logged = set() if has_triggers else schema_history.find_announced(connection, pipeline.settings.source)
-    changed = {} if has_triggers else find_changed_tables(pipeline)
+        if schema_history.has_triggers(connection, pipeline.settings.source):
+            return {}
+        logged = schema_history.find_announced(connection, pipeline.settings.source)
+        cut = publication.list_cut(connection, pipeline.settings.source)
+    # a change that is logged as well hides no lost ones
+    changed = {**find_changed_tables(pipeline), **_describe_cut(pipeline, cut)}
     # a migration may have logged its changes; that a table has left the publication is never logged
     return {name: error for name, error in changed.items() if name not in logged or isinstance(error, HistoryLostError)}
+
+
+def _describe_cut(pipeline: Pipeline, cut: Collection[TableName]) -> dict[TableName, CdcError]:
+    """The followed tables of which the publication leaves changes out: their copies wait until it is whole again."""
+    what = f"publication {pipeline.settings.source.publication} leaves changes of it out, which are not in the log"
+    followed = [table.name for table in read_followed_tables(pipeline.reopened()) if table.name in cut] if cut else []
+    return {name: HistoryLostError(f"{name}: {what}", recopy_remedy(name)) for name in followed}
 
 
 def find_changed_tables(pipeline: Pipeline, *, also_widened: bool = True) -> dict[TableName, CdcError]:

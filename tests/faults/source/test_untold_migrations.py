@@ -88,3 +88,25 @@ def test_catalog_is_polled_without_event_triggers(
     report = verify(pipeline, spark)
     assert list(map(str, report.incomparable)) == ["public.went"]
     assert not report.has_differences
+
+
+def test_what_a_publication_leaves_out_is_copied_once_it_is_whole_without_event_triggers(
+    role: str, make_pipeline: MakePipeline, spark: SparkSession
+) -> None:
+    names = {name: CHANGES[name] for name in ("came", "went")}
+    pipeline = make_tables(make_pipeline, names)
+    give_tables_to(pipeline, role, names)
+    bootstrap(pipeline, spark)
+    before, name = ids(pipeline), pipeline.settings.source.publication
+    with following(pipeline, spark) as running:
+        pipeline.run(f"ALTER PUBLICATION {name} SET (publish = 'insert, update')", "DELETE FROM came WHERE id = 1")
+        running.wait_for("public.came is followed no further")
+        # a copy that is made now would go on without deletions
+        running.wait_for(f"not copied again yet: publication {name} leaves changes out → ALTER PUBLICATION")
+        pipeline.run(f"ALTER PUBLICATION {name} SET (publish = 'insert, update, delete, truncate')")
+        running.wait_for("public.came is copied again")
+        running.wait_for("public.went is copied again")
+    catch_up(pipeline, spark)
+    assert not set(before.values()) & set(ids(pipeline).values())
+    assert differing(pipeline, spark) == {}
+    assert not problems(pipeline)

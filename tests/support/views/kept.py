@@ -48,7 +48,7 @@ class Kept:
         self.source = CutLake(lake, tables)
         self.restart()
 
-    def restart(self, whole_seconds: float | None = 0.0, bounds: Bounds = BOUNDS) -> None:
+    def restart(self, whole_seconds: float = 0.0, bounds: Bounds = BOUNDS) -> None:
         """Go on as a new process: nothing is left but the lake and the folder of indexes."""
         self.store = ViewStore(self.source.lake, self.place / "state")
         self.kept = [KeptView(view, list_read_tables(view), whole_seconds) for view in self.views]
