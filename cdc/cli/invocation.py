@@ -1,5 +1,7 @@
 """The global options of one run of the command line, and the settings that they name."""
 
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +27,7 @@ class Invocation:
 
     def __init__(self, config: Path = DEFAULT_CONFIG) -> None:
         self.config = config
+        self._early_start: Callable[[], SparkSession] | None = None
 
     @classmethod
     def of(cls, context: typer.Context) -> "Invocation":
@@ -46,7 +49,23 @@ class Invocation:
         """The pipeline of the configuration; `verb` names its Spark, whose slow steps are printed as it starts."""
         from cdc.run.pipeline import Pipeline
 
-        return Pipeline(self.settings, partial(self._start_spark, verb))
+        return Pipeline(self.settings, self._early_start or partial(self._start_spark, verb))
+
+    @contextmanager
+    def starting_spark(self, verb: str) -> Iterator[None]:
+        """Start the Spark of `open_pipeline` at once, beside the caller's imports and checks.
+
+        At the end of the context, a Spark that no pipeline has asked for is ended.
+        """
+        from cdc.run.spark.early_start import EarlyStart
+        from cdc.run.spark.pipeline_session import may_start_early
+
+        if not may_start_early(self.settings):
+            yield
+            return
+        with closing(EarlyStart(partial(self._start_spark, verb))) as self._early_start:
+            yield
+        self._early_start = None
 
     def _start_spark(self, verb: str) -> "SparkSession":
         from cdc.run.spark.pipeline_session import build_spark_session

@@ -51,6 +51,7 @@ def _impatient(quicker: None, monkeypatch: pytest.MonkeyPatch) -> None:
     # no configuration is changed while these tests look, which would stop a connector for some seconds
     monkeypatch.setattr(patience, "FOLLOW", replace(patience.FOLLOW, idle=1.0, still=1.0))
     monkeypatch.setattr(patience, "VERIFY", replace(patience.VERIFY, idle=1.0))
+    monkeypatch.setattr(patience, "VERIFY_ALONE", replace(patience.VERIFY_ALONE, still=5.0))
 
 
 def configured(make: MakePipeline) -> Pipeline:

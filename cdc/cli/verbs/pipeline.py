@@ -93,18 +93,20 @@ def follow(
     limit_arenas()
     invocation = Invocation.read(context)
     begin_log(log_format, Path(invocation.settings.pipeline.state) / "logs")
-    from cdc.run.follow.follow import follow as run
-    from cdc.run.metrics.serving import watch_and_tell
-    from cdc.run.pipeline import select_followers
-    from cdc.run.spark.errors import translate_errors
+    # Spark takes five seconds of one core, and the imports below four of another
+    with invocation.starting_spark("follow"):
+        from cdc.run.follow.follow import follow as run
+        from cdc.run.metrics.serving import watch_and_tell
+        from cdc.run.pipeline import select_followers
+        from cdc.run.spark.errors import translate_errors
 
-    names = select_followers(invocation.settings, follower or [])
-    with (
-        translate_errors("following"),
-        invocation.open_pipeline("follow") as pipeline,
-        watch_and_tell(pipeline, metrics, output.say),
-    ):
-        run(pipeline, names, output.say, until_caught_up=until_caught_up)
+        names = select_followers(invocation.settings, follower or [])
+        with (
+            translate_errors("following"),
+            invocation.open_pipeline("follow") as pipeline,
+            watch_and_tell(pipeline, metrics, output.say),
+        ):
+            run(pipeline, names, output.say, until_caught_up=until_caught_up)
 
 
 def submit(

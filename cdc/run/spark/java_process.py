@@ -114,6 +114,7 @@ class JavaStart:
         """Start it, unless one runs. Raises PySparkRuntimeError when it does not start."""
         if SparkContext._gateway is not None:
             return
+        _begun.append(self)
         with settings_file(self.folder / self.name, self.conf) as file:
             os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*settings_options(file, local=self.local), "pyspark-shell"])
             try:
@@ -141,6 +142,14 @@ class JavaStart:
         with suppress(psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
             return any(self.name in word for word in process.cmdline())
         return False
+
+
+_begun: Final[list[JavaStart]] = []
+
+
+def list_begun() -> list[JavaStart]:
+    """List the starts of this process: one, unless the first has failed."""
+    return list(_begun)
 
 
 def _launch() -> Any:

@@ -23,6 +23,11 @@ SUBMITTED: Final = "CDC_SUBMITTED"
 """An environment variable that `cdc submit` sets for the driver: its master and class path are given."""
 
 
+def may_start_early(settings: PipelineSettings) -> bool:
+    """May Spark start before its verb knows that it needs it? On a cluster, an application would come and go."""
+    return SUBMITTED not in os.environ and is_local(settings.spark.master)
+
+
 def build_spark_session(
     settings: PipelineSettings, name: str, *, brief: bool = False, progress: Progress = SILENT
 ) -> SparkSession:

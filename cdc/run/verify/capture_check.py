@@ -48,7 +48,7 @@ class CaptureCheck:
     def _passes(self, check: Callable[[patience.Patience, Connection], Health]) -> bool:
         """Does the connector run, as far as Kafka Connect tells? Raises an error that waiting does not repair."""
         is_followed = self._pipeline.leases.is_held(self._pipeline.lake_name)
-        found = check(patience.VERIFY if is_followed else patience.AT_ONCE, self._connection)
+        found = check(patience.VERIFY if is_followed else patience.VERIFY_ALONE, self._connection)
         # the connector of a Kafka Connect that does not answer may run all the same
         if isinstance(found, Failing) and found.is_final and found.error is not self._health.silent:
             raise found.error
