@@ -2,10 +2,15 @@
 
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from cdc.__main__ import main
+from cdc.cli.invocation import Invocation
 from cdc.core.fail_points import arm
 from tests.cells.quick import quicken
+
+_start = Invocation.starting_spark
 
 
 def _listen() -> None:
@@ -13,7 +18,18 @@ def _listen() -> None:
         arm(line.strip())
 
 
+@contextmanager
+def _start_then_quicken(invocation: Invocation, verb: str) -> Iterator[None]:
+    """Let Spark start as a user's does: `quicken` imports the engine, which takes seconds."""
+    with _start(invocation, verb):
+        quicken()
+        yield
+
+
 if __name__ == "__main__":
-    quicken()
     threading.Thread(target=_listen, daemon=True).start()
+    if "follow" in sys.argv:
+        Invocation.starting_spark = _start_then_quicken  # type: ignore[method-assign]
+    else:
+        quicken()
     sys.exit(main())
