@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from cdc.__main__ import main
 from cdc.cli.invocation import Invocation
 from cdc.core.fail_points import arm
-from tests.cells.quick import quicken
 
 _start = Invocation.starting_spark
 
@@ -18,18 +17,24 @@ def _listen() -> None:
         arm(line.strip())
 
 
+def _quicken() -> None:
+    from tests.cells.quick import quicken
+
+    quicken()
+
+
 @contextmanager
 def _start_then_quicken(invocation: Invocation, verb: str) -> Iterator[None]:
-    """Let Spark start as a user's does: `quicken` imports the engine, which takes seconds."""
+    """Let Spark start as a user's does: what makes it quicker imports the engine, which takes seconds."""
     with _start(invocation, verb):
-        quicken()
+        _quicken()
         yield
 
 
 if __name__ == "__main__":
     threading.Thread(target=_listen, daemon=True).start()
     if "follow" in sys.argv:
-        Invocation.starting_spark = _start_then_quicken  # type: ignore[method-assign]
+        Invocation.starting_spark = _start_then_quicken  # type: ignore[method-assign, assignment]
     else:
-        quicken()
+        _quicken()
     sys.exit(main())
