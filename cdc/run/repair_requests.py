@@ -31,7 +31,8 @@ _FACTS: Final = b"cdc"
 class RepairRequest:
     """The rows of some keys, and the keys without one, as of version `since` of a table of this id, at an LSN.
 
-    Of a view, keys alone, to be computed anew. `anew`: the index of keys is not to be trusted.
+    Of a view, keys alone, to be computed anew. `anew`: the index of keys is not to be trusted. `is_history`: without
+    any rows, the history of this table is to go on with the rows that the table has.
     """
 
     name: TableName
@@ -41,12 +42,19 @@ class RepairRequest:
     since: int = 0
     lsn: Lsn = NO_LSN
     anew: bool = False
+    is_history: bool = False
+
+    @classmethod
+    def of_history(cls, name: TableName) -> "RepairRequest":
+        """The request that the history of a table goes on with the table's rows."""
+        nothing = pa.table({"nothing": pa.nulls(0)})
+        return cls(name, nothing, nothing, is_history=True)
 
     def to_file(self) -> pa.Table:
         """All in one table, with the facts in its schema."""
         gone = self.gone.select([name for name in self.gone.column_names if name in self.rows.column_names])
         both = pa.concat_tables([self.rows, gone], promote_options="default")
-        mask = pa.array([False] * self.rows.num_rows + [True] * gone.num_rows)
+        mask = pa.array([False] * self.rows.num_rows + [True] * gone.num_rows, pa.bool_())
         facts = {
             "name": [self.name.schema, self.name.table],
             "key": gone.column_names,
@@ -54,6 +62,7 @@ class RepairRequest:
             "since": self.since,
             "lsn": int(self.lsn),
             "anew": self.anew,
+            "is_history": self.is_history,
         }
         return both.append_column(GONE, mask).replace_schema_metadata({_FACTS: json.dumps(facts).encode()})
 
@@ -62,8 +71,8 @@ class RepairRequest:
         facts = json.loads(both.schema.metadata[_FACTS])
         mask, held = both[GONE], both.drop_columns([GONE]).replace_schema_metadata(None)
         rows, gone = held.filter(pa.compute.invert(mask)), held.filter(mask).select(facts["key"])
-        at = Lsn(facts["lsn"])
-        return cls(TableName(*facts["name"]), rows, gone, facts["table_id"], facts["since"], at, facts["anew"])
+        of_table = (facts["table_id"], facts["since"], Lsn(facts["lsn"]), facts["anew"], facts["is_history"])
+        return cls(TableName(*facts["name"]), rows, gone, *of_table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +126,7 @@ class RepairRequests:
             try:
                 with pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as reader:
                     found[path.stem] = RepairRequest.of_file(reader.read_all())
-            except (OSError, pa.ArrowInvalid, KeyError, ValueError, TypeError):
+            except (OSError, pa.ArrowException, KeyError, ValueError, TypeError):
                 path.unlink(missing_ok=True)
         return found
 

@@ -179,6 +179,16 @@ class DeltaFollower:
             raise PreconditionError(f"keys of {name} are held", "see `cdc dead-letters list`, then repair it")
         return patch_rows(table.writer, put, since, self._lake.app_id, anew=anew)
 
+    def copy_history(self, name: TableName) -> None:
+        """Let the history of a table go on with the table's rows, as after a copy; the next cut has it.
+
+        Raises PreconditionError for a table that is not followed.
+        """
+        table = self.tables.select(Followed).get(name)
+        if table is None:
+            raise PreconditionError(f"{name} is not followed now", "see `cdc status`")
+        self.histories.copy_again(table)
+
     def write_rate(self) -> WriteRate:
         """Commits, files and bytes per hour of all tables, and of the cuts."""
         tables = (table.writer.log.rate_meter.rate() for table in self.tables.all().values())

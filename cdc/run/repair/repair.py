@@ -23,6 +23,7 @@ from cdc.core.position import Lsn
 from cdc.core.table import Table, TableName
 from cdc.run.pipeline import Pipeline
 from cdc.run.repair.finding import join_keys, too_many
+from cdc.run.repair.history_rows import repair_histories
 from cdc.run.repair.key_finder import NO_LSN, KeyFinder
 from cdc.run.repair.places import CutsAround, KeyVerdict, Places
 from cdc.run.repair.report import RepairReport, TableRepair
@@ -85,6 +86,7 @@ def repair(pipeline: Pipeline, task: RepairTask, say: Say) -> RepairReport:
         streams = held.enter_context(run_streams(pipeline, needed, connection, say, task.patience))
         work = _Repair(pipeline, task, connection, streams, say, failed={**asked.unfit})
         work.repair_tables(asked)
+        work.repair_histories()
         work.repair_views()
     return RepairReport(work.lsn, work.done, work.failed, time.monotonic() - began)
 
@@ -212,8 +214,7 @@ class _Repair:
         for table, answer in zip(left, answers, strict=True):
             if answer.refusal:
                 self.failed[table.name] = answer.refusal
-        offset = max(answer.offset for answer in answers)
-        self._wait_for_all(partial(self.streams.wait_for_offset, offset))
+        self._wait_for_offset(max(answer.offset for answer in answers))
 
     def _wait_for_all(self, wait: Callable[[str, ReadPosition], None]) -> None:
         """Wait for the lake and all that is to be repaired behind it, and see then what they have."""
@@ -223,6 +224,17 @@ class _Repair:
         if VIEWS in self.streams.names:
             wait(VIEWS, self.pipeline.views.position)
         self.pipeline.look_again()
+
+    def repair_histories(self) -> None:
+        """Let histories go on with the rows of their tables where they differ from these."""
+        names = [name for name in self.pipeline.settings.histories if not self.task.tables or name in self.task.tables]
+        if self.task.keys or not names or self.pipeline.lake_name not in self.task.names:
+            return
+        found = repair_histories(self.pipeline, self.streams, names, self.say, self._wait_for_offset)
+        self.done, self.failed = self.done | found.done, self.failed | found.failed
+
+    def _wait_for_offset(self, offset: int) -> None:
+        self._wait_for_all(partial(self.streams.wait_for_offset, offset))
 
     def repair_views(self) -> None:
         """Find the keys of views that differ, and have them computed anew until they are equal."""
@@ -266,7 +278,7 @@ class _Repair:
         [answer] = self.streams.put_right([RepairRequest(view.name, keys.slice(0, 0), keys)], VIEW)
         if answer.refusal:
             raise answer.refusal
-        self._wait_for_all(partial(self.streams.wait_for_offset, answer.offset))
+        self._wait_for_offset(answer.offset)
 
     def _names_of(self, view: ViewDefinition) -> list[str]:
         """The followers that hold a view."""

@@ -1,6 +1,7 @@
 """Compares histories with their tables: what goes on at the end of a history is the table, at the same cut."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from functools import partial
 
 from pyspark.sql import DataFrame
@@ -40,7 +41,7 @@ def compare_histories(
         epochs = list_epochs(lake, name, cut)
         present = epochs[-1].name if epochs else history_name(name)
         compare_one = partial(_compare, pipeline, max_keys, (name, present), cut)
-        verdicts[present] = compare_alone(str(present), compare_one)
+        verdicts[present] = replace(compare_alone(str(present), compare_one), history_of=name)
     return verdicts
 
 

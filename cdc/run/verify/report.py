@@ -18,13 +18,15 @@ class Verdict:
 
     It was compared; or it is `stopped` in the follower; or the follower may have applied `moved` changes above the LSN.
     With a comparison, `moved` keys are left that changed during each look, and all others were compared. `left`: those
-    that have a row on either side, by column; None where not all are known.
+    that have a row on either side, by column; None where not all are known. `history_of`: the table, if a history was
+    compared.
     """
 
     comparison: Comparison | None
     moved: int = 0
     stopped: CdcError | None = None
     left: tuple[Mapping[str, str | None], ...] | None = None
+    history_of: TableName | None = None
 
     @property
     def word(self) -> str:

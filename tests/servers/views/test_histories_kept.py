@@ -129,6 +129,31 @@ def test_a_changed_past_breaks_the_chain(
     assert (verdict["batches"], verdict["broken"]) == (before.batches + 1, before.batches)
 
 
+def test_a_wrong_history_goes_on_with_the_rows_of_its_table(
+    pipeline: Pipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A repair adds what makes it equal, and leaves what was wrong in the past."""
+    pipeline.set_environ(monkeypatch)
+    lend_session(spark, monkeypatch)
+    catch_up(pipeline, spark)
+    place = pipeline.opened().lake.folder(TableName("public", "prices_history"))
+    spark.sql(f"UPDATE delta.`{place}` SET price = 77 WHERE id = 2")
+    spark.sql(f"DELETE FROM delta.`{place}` WHERE id = 3")
+    with pytest.raises(DivergenceError, match="`cdc repair` puts the keys above right"):
+        verify(pipeline, spark).check_equal()
+    capsys.readouterr()
+    for repaired in (2, 0):
+        assert main(["--config", str(pipeline.config), "repair", "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["tables"]["public.prices_history"]["keys"] == repaired, found
+    assert verify(pipeline, spark).is_equal
+    versions = read_rows(pipeline, "public.prices_history")
+    assert 77 in {row["price"] for row in versions}
+    pipeline.run("UPDATE prices SET price = 6 WHERE id IN (2, 3)")
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
+
+
 def test_a_table_without_a_key_has_no_history(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline("CREATE TABLE logs (line text)", tables=("public.logs",), lake_only=True)
     pipeline.run("ALTER TABLE logs REPLICA IDENTITY FULL")

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc.columns.feed import FeedRows
 from cdc.columns.netting.ends import Ends, concat_ends
 from cdc.columns.netting.runs import drop_applied
 from cdc.core.errors import HistoryLostError, PreconditionError, TopicLostError
@@ -22,7 +21,13 @@ from cdc.log.names import change_topic
 from cdc.log.run_reader import ReadRun, RunTooLargeError
 from cdc.log.spark_options import stream_options
 from cdc.log.transaction_topic import check_position
-from cdc.run.follow.lake.lake_stream_parts import MESSAGES_A_CHANGE, LakeStreamConfig, LakeStreamHooks, Readers
+from cdc.run.follow.lake.lake_stream_parts import (
+    MESSAGES_A_CHANGE,
+    LakeStreamConfig,
+    LakeStreamHooks,
+    Readers,
+    put_right,
+)
 from cdc.run.follow.lake.large_runs import ReadLargeRun, count_ops, find_missing
 from cdc.run.follow.lake.run_cuts import RunCuts
 from cdc.run.follow.lake.schema_changes import SchemaChanges
@@ -234,9 +239,8 @@ class LakeStream:
             # with the tables at the position
             self._await_commit()
         for id, request in due:
-            put = FeedRows(request.rows, request.gone)
             try:
-                left = self._follower.patch(request.name, request.table_id, put, request.since, anew=request.anew)
+                left = put_right(self._follower, request)
             except (PreconditionError, HistoryLostError) as refusal:
                 # of this table alone: all others are followed on
                 self._hooks.repairs.note_done(id, 0, refusal)

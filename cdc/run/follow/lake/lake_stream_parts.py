@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from cdc.columns.feed import FeedRows
 from cdc.log.end_reader import EndReader
 from cdc.log.names import transaction_topic
 from cdc.log.run_reader import RunReader
@@ -14,7 +15,8 @@ from cdc.run.follow.stop_reports import StopReports
 from cdc.run.follow.stop_requests import StopRequests
 from cdc.run.follow.streams import BatchProgress
 from cdc.run.health.heartbeat_chain import HeartbeatChain
-from cdc.run.repair_requests import TableRequests
+from cdc.run.repair_requests import RepairRequest, TableRequests
+from cdc.sinks.lake.follower import DeltaFollower
 from cdc.sinks.lake.settings import DeltaSettings
 
 MESSAGES_A_CHANGE = 2
@@ -72,3 +74,12 @@ class LakeStreamConfig:
     def most_messages(self) -> int:
         """So many messages of the transaction topic are read at once."""
         return self.delta.batch_changes * MESSAGES_A_CHANGE
+
+
+def put_right(follower: DeltaFollower, request: RepairRequest) -> int:
+    """Do what a repair asks for; returns how many keys had changed since it has read them."""
+    if request.is_history:
+        follower.copy_history(request.name)
+        return 0
+    put = FeedRows(request.rows, request.gone)
+    return follower.patch(request.name, request.table_id, put, request.since, anew=request.anew)

@@ -10,7 +10,7 @@ import pytest
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 from cdc.run.repair.streams import Streams
-from cdc.run.repair_requests import TABLE, RepairAnswer, RepairRequest, RepairRequests
+from cdc.run.repair_requests import GONE, TABLE, RepairAnswer, RepairRequest, RepairRequests
 
 KEYS = pa.table({"id": [1]})
 
@@ -56,3 +56,27 @@ def test_a_request_that_was_taken_back_is_not_answered(tmp_path: Path) -> None:
     requests.withdraw([id])
     requests.answer(id, RepairAnswer(7))
     assert [*(tmp_path / "repairs").iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    "request_of",
+    [make_request("orders"), RepairRequest.of_history(TableName("shop", "orders"))],
+    ids=["rows", "history"],
+)
+def test_a_request_is_read_as_it_was_made(request_of: RepairRequest, tmp_path: Path) -> None:
+    requests = RepairRequests(tmp_path / "repairs")
+    id = requests.submit(request_of, TABLE)
+    [found] = requests.read(TABLE).items()
+    assert found == (id, request_of)
+
+
+def test_a_request_that_cannot_be_read_ends_no_stream(tmp_path: Path) -> None:
+    requests = RepairRequests(tmp_path / "repairs")
+    id = requests.submit(make_request("orders"), TABLE)
+    held = make_request("orders").to_file()
+    # an operator that Arrow does not have for a type is no value that is wrong
+    other = held.drop_columns([GONE]).append_column(GONE, pa.nulls(len(held)))
+    with pa.OSFile(str(tmp_path / "repairs" / f"{id}{TABLE}"), "wb") as file, pa.ipc.new_file(file, other.schema) as to:
+        to.write_table(other)
+    assert requests.read(TABLE) == {}
+    assert not requests.is_pending()

@@ -1,0 +1,57 @@
+"""Repairs histories: one whose newest versions are not the rows of its table goes on with these, as after a copy.
+
+No version that is there is changed: what was wrong stays in the past, as that has been read already.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from cdc.core.errors import CdcError
+from cdc.core.table import TableName
+from cdc.run.pipeline import Pipeline
+from cdc.run.repair.report import TableRepair
+from cdc.run.repair.streams import Say, Streams
+from cdc.run.repair_requests import TABLE, RepairRequest
+from cdc.run.verify.history_comparison import compare_histories
+from cdc.run.verify.report import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRepairs:
+    """The histories, by the names of their epochs; `failed`: those that could not be compared or repaired."""
+
+    done: dict[TableName, TableRepair]
+    failed: dict[TableName, CdcError] = field(default_factory=dict)
+
+
+def repair_histories(
+    pipeline: Pipeline, streams: Streams, names: Sequence[TableName], say: Say, wait: Callable[[int], None]
+) -> HistoryRepairs:
+    """Compare the histories of these tables, and repair those that differ; `wait` returns once a cut is everywhere.
+
+    It costs each of these tables, not the keys: a copy of all rows is taken, and a copy of some would be no copy.
+    """
+    found = compare_histories(pipeline, 0, names)
+    wrong = {history: _count(verdict) for history, verdict in found.items() if _count(verdict)}
+    failed = dict[TableName, CdcError]()
+    if wrong:
+        tables = [found[history].history_of for history in wrong]
+        say(f"repairing histories: {', '.join(map(str, wrong))}")
+        answers = streams.put_right([RepairRequest.of_history(name) for name in tables if name], TABLE)
+        failed |= {each: a.refusal for each, a in zip(wrong, answers, strict=True) if a.refusal}
+        wait(max(answer.offset for answer in answers))
+        found = {**found, **compare_histories(pipeline, 0, [name for name in tables if name])}
+    failed |= {history: verdict.stopped for history, verdict in found.items() if verdict.stopped}
+    left = {history: {pipeline.lake_name: number} for history in found if (number := _count(found[history]))}
+    done = {
+        history: TableRepair(wrong.get(history, 0), int(history in wrong), left.get(history, {}))
+        for history in found
+        if history not in failed
+    }
+    return HistoryRepairs(done, failed)
+
+
+def _count(verdict: Verdict) -> int:
+    """How many keys differ."""
+    found = verdict.comparison
+    return found.missing + found.extra + found.differing + found.twice if found else 0
