@@ -106,7 +106,7 @@ def configure(pipeline: Pipeline) -> None:
     text = text.replace("\nfollowers:\n", "\n" + BLOCKS.replace("URL", pipeline.servers.values.search_url), 1)
     text = text.replace(
         "    kind: delta\n",
-        "    kind: delta\n    small_run_changes: 1000\n    freshness_seconds: 0\n"
+        "    kind: delta\n    small_run_changes: 2400\n    freshness_seconds: 0\n"
         f"    retention_hours: {RETENTION_HOURS}\n",
         1,
     )
