@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -23,6 +23,21 @@ class TableCopy(Protocol):
 
         Spark may run a task again with the same rows.
         """
+
+
+@runtime_checkable
+class ReadableCopy(TableCopy, Protocol):
+    """A copy that this process can read, too: for a small one that is quicker than the start of a Spark job."""
+
+    @property
+    def row_count(self) -> int: ...
+
+    @property
+    def stored_bytes(self) -> int:
+        """The size of its files, as compressed as they are."""
+
+    def read(self) -> Iterator[pa.Table]:
+        """Read the rows in parts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from pyspark.sql import functions as F
 from cdc.columns.feed import FeedBatch, FeedRows
 from cdc.columns.names import KafkaColumn
 from cdc.columns.rows.digest import Digest
-from cdc.columns.rows.documents import describe_key, documents, documents_of, key_documents, portions, rows_of
+from cdc.columns.rows.documents import describe_key, documents_of, key_documents, rows_of
 from cdc.columns.rows.row_prints import StoredRows
 from cdc.columns.spark_tasks import require_spark
-from cdc.columns.table_copy import TableCopy
+from cdc.columns.table_copy import ReadableCopy, TableCopy
 from cdc.core.errors import HistoryLostError, PreconditionError, TableStoppedError, UnreachableError
 from cdc.core.fail_points import reach
 from cdc.core.position import Bookmark, Position
@@ -23,7 +23,7 @@ from cdc.log.clients.transactional_writer import RecordRefusedError, Transaction
 from cdc.log.names import check_distinct, latest_topic
 from cdc.log.settings import LogSettings
 from cdc.sinks.bulkheads import Stops, TableBulkhead
-from cdc.sinks.latest import layout, read, topics, write
+from cdc.sinks.latest import layout, read, small_copy, topics, write
 from cdc.sinks.latest.state import TableRecord, missing_copy_error, to_stop_error
 from cdc.sinks.latest.state_writer import StateWriter
 from cdc.sinks.owner import Owner
@@ -36,8 +36,9 @@ class _TableFailedError(Exception):
 class LatestFollower:
     """A `FedFollower` that writes one compacted topic for each table.
 
-    A batch and its position are one Kafka transaction: a consumer of committed records sees both or neither. Executors
-    write a copy without a transaction: consumers see it grow, and its bookmark is written last.
+    A batch and its position are one Kafka transaction: a consumer of committed records sees both or neither. So are a
+    small copy and its bookmark. Executors write a larger copy without a transaction: consumers see it grow, and its
+    bookmark is written last.
     """
 
     def __init__(self, spark: SparkSession | None, log: LogSettings, pipeline: str, name: str) -> None:
@@ -112,6 +113,24 @@ class LatestFollower:
     def _load(self, table: Table, copy: TableCopy, bookmark: Bookmark) -> None:
         # keep the stop until the copy is complete
         self._states.register([TableRecord(table, stop=self._states.read().stops.get(table.name))])
+        if isinstance(copy, ReadableCopy) and small_copy.is_small(copy, self._log, self._topic(table.name)):
+            self._load_here(table, copy, bookmark)
+        else:
+            self._load_by_tasks(table, copy, bookmark)
+
+    def _load_here(self, table: Table, copy: ReadableCopy, bookmark: Bookmark) -> None:
+        topic, registered = self._topic(table.name), TableRecord(table, bookmark)
+        stale = read.live_keys(self._log, topic)
+        try:
+            with self._states.transaction() as writer:
+                small_copy.write(writer, topic, table, copy, stale)
+                reach("latest.copy.written")
+                self._states.write_record(writer, registered)
+        except RecordRefusedError as refused:
+            raise self._explain_refusal(refused, [table.name])[table.name] from refused
+        self._states.state = self._states.state.having(registered)
+
+    def _load_by_tasks(self, table: Table, copy: TableCopy, bookmark: Bookmark) -> None:
         texts = documents_of(copy, table)
         records = texts.select(*(F.col(name).cast("binary").alias(name) for name in texts.columns))
         # without a transaction: after a kill between the two records there is no bookmark, and the copy is repeated
@@ -227,7 +246,7 @@ class LatestFollower:
     def count(self, table: TableName, *, exact: bool = False) -> int | None:
         """Count the keys with a row; None unless `exact`, since it takes reading the whole topic."""
         registered = exact and self._states.read().has_topic(table)
-        return read.live_keys(self._log, self._topic(table)) if registered else None
+        return len(read.live_keys(self._log, self._topic(table))) if registered else None
 
     def write_count(self, table: TableName) -> int:
         """The number of records written to the table's topic since its creation, compacted ones included."""
@@ -267,9 +286,6 @@ class LatestFollower:
     def _send(self, writer: TransactionalWriter, name: TableName, changes: Iterable[FeedRows]) -> None:
         topic, table = self._topic(name), self._states.state.tables[name].table
         for each in changes:
-            for rows in portions(each.rows):
-                texts = zip(key_documents(rows, table).to_pylist(), documents(rows, table).to_pylist(), strict=True)
-                for key, value in texts:
-                    writer.write(topic, key.encode(), value.encode())
+            small_copy.write_rows(writer, topic, table, each.rows)
             for key in key_documents(each.gone, table).to_pylist():
                 writer.write(topic, key.encode(), None)

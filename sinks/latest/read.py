@@ -54,15 +54,15 @@ def read_since(log: LogSettings, topic: str, since: Mapping[int, int]) -> Mappin
     return newest
 
 
-def live_keys(log: LogSettings, topic: str) -> int:
-    """Count the keys with a committed value; reads the topic from its beginning."""
+def live_keys(log: LogSettings, topic: str) -> set[bytes]:
+    """Find the keys with a committed value; reads the topic from its beginning."""
     start, until = read_bounds(log, topic)
-    live: set[bytes | None] = set()
+    live: set[bytes] = set()
     with Reader(log) as reader:
         for partition, first in start[topic].items():
             for record in reader.read(topic, partition, first, until[topic][partition]):
-                (live.discard if record.value is None else live.add)(record.key)
-    return len(live)
+                (live.discard if record.value is None else live.add)(record.key or b"")
+    return live
 
 
 def read_newest(spark: SparkSession, log: LogSettings, topic: str) -> DataFrame:

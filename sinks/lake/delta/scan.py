@@ -114,6 +114,10 @@ class LakeCopy:
     def row_count(self) -> int:
         return sum(file.live_rows for file in self.files)
 
+    @property
+    def stored_bytes(self) -> int:
+        return sum(file.size for file in self.files)
+
 
 def split_files(files: Iterable[DataFile], tasks: int) -> list[Share]:
     """Split files into about `tasks` shares of equal size, and up to one more per file."""
