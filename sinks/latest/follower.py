@@ -113,8 +113,8 @@ class LatestFollower:
     def _load(self, table: Table, copy: TableCopy, bookmark: Bookmark) -> None:
         # keep the stop until the copy is complete
         self._states.register([TableRecord(table, stop=self._states.read().stops.get(table.name))])
-        if isinstance(copy, ReadableCopy) and small_copy.is_small(copy, self._log, self._topic(table.name)):
-            self._load_here(table, copy, bookmark)
+        if small := small_copy.find_small(copy, self._log, self._topic(table.name)):
+            self._load_here(table, small, bookmark)
         else:
             self._load_by_tasks(table, copy, bookmark)
 

@@ -2,20 +2,20 @@
 
 import pyarrow as pa
 
-from cdc.columns.rows.digest import SMALL_BYTES, SMALL_ROWS
+from cdc.columns.rows.digest import SMALL_ROWS
 from cdc.columns.rows.documents import documents, key_documents, portions
-from cdc.columns.table_copy import ReadableCopy
+from cdc.columns.small_copies import as_small
+from cdc.columns.table_copy import ReadableCopy, TableCopy
 from cdc.core.table import Table
 from cdc.log.clients.transactional_writer import TransactionalWriter
 from cdc.log.settings import LogSettings
 from cdc.sinks.latest import read
 
 
-def is_small(copy: ReadableCopy, log: LogSettings, topic: str) -> bool:
-    """Is the copy read here before a job would have begun, with all records that its topic has?"""
-    if copy.row_count > SMALL_ROWS or copy.stored_bytes > SMALL_BYTES:
-        return False
-    return read.count_records(log, topic) <= SMALL_ROWS
+def find_small(copy: TableCopy, log: LogSettings, topic: str) -> ReadableCopy | None:
+    """The copy, if it is small, and so are all records that its topic has; None for others."""
+    small = as_small(copy)
+    return small if small is not None and read.count_records(log, topic) <= SMALL_ROWS else None
 
 
 def write(writer: TransactionalWriter, topic: str, table: Table, copy: ReadableCopy, live: set[bytes]) -> None:

@@ -19,6 +19,7 @@ from opensearchpy import OpenSearch
 from opensearchpy.exceptions import TransportError
 
 from cdc.columns.rows.documents import describe_key
+from cdc.columns.small_copies import collect_rows
 from cdc.columns.table_copy import TableCopy
 from cdc.core import errors
 from cdc.core.counters import COUNTERS, FAILED, REJECTED, SEARCH, STALE
@@ -211,13 +212,13 @@ class _Sender:
 
 
 def fill(copy: TableCopy, table: Table, target: Target) -> list[RefusedDocument]:
-    """Write the rows of a copy from the executors; returns the refused documents, all others are acknowledged.
+    """Write the rows of a copy, a large one from the executors; returns the refused documents, all others are
+    acknowledged.
 
     Raises UnreachableError when the cluster does not take them in time, RefusedError when another writer has
     written to the index, and the errors of `to_cdc_error`.
     """
-    rows = copy.map_parts(partial(_fill_part, table=table, target=target), _TOLD).collect()
-    return _raise_or_list([tuple(row) for row in rows])
+    return _raise_or_list(collect_rows(copy, partial(_fill_part, table=table, target=target), _TOLD))
 
 
 def send(client: OpenSearch, parts: Iterable[Operations], target: Target) -> list[RefusedDocument]:
@@ -263,7 +264,7 @@ def _send_concurrently(send: Callable[[Operations], None], chunks: Iterable[Oper
 
 
 def _fill_part(parts: Iterator[pa.Table], table: Table, target: Target) -> Iterator[pa.RecordBatch]:
-    """On an executor: send the rows of one task; returns one row for each failure."""
+    """Send the rows of one task; returns one row for each failure."""
     with open_raw_client(target.cluster) as client:
         outcomes = _outcomes(
             client, (part for rows in parts for part in put_rows(rows, table, target.version, target.form)), target

@@ -1,8 +1,9 @@
 """What a follower behind the lake is given: the change feed that Delta would have, made from the model's changes."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NoReturn, Self
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -31,6 +32,31 @@ class HeldCopy:
         size = -(-len(self.rows) // self.tasks)
         parts = [self.rows.slice(number * size, size) for number in range(self.tasks)]
         return run_in_tasks(self.spark, self.tasks, partial(_own, parts=parts, task=task), schema)
+
+
+@dataclass(frozen=True, slots=True)
+class SmallCopy:
+    """A `ReadableCopy` of few rows, which no Spark job may read."""
+
+    rows: pa.Table
+    stored_bytes: int = 0
+
+    @classmethod
+    def of(cls, table: Table, rows: Mapping[Key, Row]) -> Self:
+        return cls(pa.Table.from_pylist([dict(row) for row in rows.values()], arrow_schema(table)))
+
+    @property
+    def row_count(self) -> int:
+        return len(self.rows)
+
+    def read(self) -> Iterator[pa.Table]:
+        # in parts, one of them empty, as files have them
+        yield self.rows.slice(0, 2)
+        yield self.rows.slice(0, 0)
+        yield self.rows.slice(2)
+
+    def map_parts(self, *_: object) -> NoReturn:
+        raise AssertionError("no Spark job is needed for so few rows")
 
 
 def _own(numbers: Iterable[int], parts: Sequence[pa.Table], task: RowsTask) -> Iterable[pa.RecordBatch]:

@@ -2,51 +2,27 @@
 
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import NoReturn
+from dataclasses import replace
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from cdc.columns.rows.digest import SMALL_BYTES
-from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core import fail_points
 from cdc.core.errors import CdcError
 from cdc.log.names import latest_topic
 from cdc.log.settings import LatestTopicSettings, LogSettings
 from cdc.sinks.latest import small_copy
 from cdc.sinks.latest.follower import LatestFollower
-from tests.contract.fed import copy_of, keyed
+from tests.contract.fed import SmallCopy, copy_of, keyed
 from tests.contract.followers import bookmark
 from tests.servers.latest.play import MARK, ROWS, at, one, records, row
 from tests.support.histories import THINGS
 from tests.support.model import Key, Row
 
 
-@dataclass(frozen=True)
-class SmallCopy:
-    """Rows that no Spark job may read."""
-
-    rows: pa.Table
-    stored_bytes: int = 0
-
-    @property
-    def row_count(self) -> int:
-        return len(self.rows)
-
-    def read(self) -> Iterator[pa.Table]:
-        # in parts, one of them empty, as files have them
-        yield self.rows.slice(0, 2)
-        yield self.rows.slice(0, 0)
-        yield self.rows.slice(2)
-
-    def map_parts(self, *_: object) -> NoReturn:
-        raise AssertionError("no Spark job is needed for so few rows")
-
-
 def small(rows: dict[Key, Row]) -> SmallCopy:
-    return SmallCopy(pa.Table.from_pylist([dict(each) for each in rows.values()], arrow_schema(THINGS)))
+    return SmallCopy.of(THINGS, rows)
 
 
 @pytest.fixture
@@ -110,9 +86,9 @@ def test_larger_ones_are_written_by_tasks(
     follower: LatestFollower, log: LogSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = latest_topic(log.prefix, THINGS.name)
-    assert small_copy.is_small(small(ROWS), log, topic)
-    assert not small_copy.is_small(SmallCopy(small(ROWS).rows, SMALL_BYTES + 1), log, topic)
+    assert small_copy.find_small(small(ROWS), log, topic)
+    assert small_copy.find_small(replace(small(ROWS), stored_bytes=SMALL_BYTES + 1), log, topic) is None
     follower.load(THINGS, small(ROWS), MARK)
     monkeypatch.setattr(small_copy, "SMALL_ROWS", len(ROWS))
     # the records of the last copy, and the marker of its transaction
-    assert not small_copy.is_small(small(ROWS), log, topic)
+    assert small_copy.find_small(small(ROWS), log, topic) is None

@@ -24,7 +24,7 @@ from cdc.sinks.opensearch.layout import index_name, positions_index, refusals_in
 from cdc.sinks.search.follower import SearchFollower
 from cdc.sinks.search.settings import SearchSettings
 from tests.contract.every_value import check_every_value
-from tests.contract.fed import changed, copy_of, copy_of_frame, keyed
+from tests.contract.fed import SmallCopy, changed, copy_of, copy_of_frame, keyed
 from tests.contract.followers import OTHERS, bookmark
 from tests.servers.search.faulty_node import Faulty, items
 from tests.servers.search.play import MARK, ROWS, at, follower, hits, name, one, reason, started, written
@@ -60,6 +60,15 @@ def test_an_index_of_several_shards_is_read_whole(spark: SparkSession, search_ur
     follower.load(THINGS, copy_of_frame(many, THINGS), MARK)
     assert sorted(row.id for row in follower.rows(THINGS).collect()) == list(range(5000))
     assert follower.digest(THINGS) == digest_of_copy(FrameCopy(many, THINGS), THINGS)
+
+
+def test_a_small_copy_is_written_without_a_job(spark: SparkSession, follower: SearchFollower) -> None:
+    follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
+    less: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": "new"} for n in (1, 50, 51)}
+    follower.load(THINGS, SmallCopy.of(THINGS, less), bookmark(7))
+    assert (keyed(follower.rows(THINGS), THINGS), follower.bookmarks()) == (less, {THINGS.name: bookmark(7)})
+    follower.load(THINGS, SmallCopy.of(THINGS, {}), bookmark(8))
+    assert keyed(follower.rows(THINGS), THINGS) == {}
 
 
 def test_a_long_key_is_hashed(spark: SparkSession, follower: SearchFollower) -> None:
