@@ -157,10 +157,19 @@ class ConnectClient:
         """Let a connector run that was paused or stopped; one that runs goes on."""
         self._call("PUT", f"/connectors/{name}/resume")
 
-    def restart(self, name: str, *, whole: bool = False) -> None:
-        """Restart the connector and its tasks if they have failed, or all of them if `whole` (KIP-745)."""
+    def restart(self, name: str, *, whole: bool = False) -> bool:
+        """Restart the connector and its tasks if they have failed, or all of them if `whole` (KIP-745).
+
+        Returns False for one that Kafka Connect is still starting: it has no status yet, and nothing to restart.
+        """
         only_failed = "false" if whole else "true"
-        self._call("POST", f"/connectors/{name}/restart?includeTasks=true&onlyFailed={only_failed}")
+        try:
+            self._call("POST", f"/connectors/{name}/restart?includeTasks=true&onlyFailed={only_failed}")
+        except _MissingError:
+            if self.config(name) is None:
+                raise
+            return False
+        return True
 
     def make_stopped(self, name: str, config: Mapping[str, str]) -> None:
         """Create a connector in the state STOPPED (KIP-980)."""

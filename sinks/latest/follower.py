@@ -113,24 +113,26 @@ class LatestFollower:
     def _load(self, table: Table, copy: TableCopy, bookmark: Bookmark) -> None:
         # keep the stop until the copy is complete
         self._states.register([TableRecord(table, stop=self._states.read().stops.get(table.name))])
-        if small := small_copy.find_small(copy, self._log, self._topic(table.name)):
-            self._load_here(table, small, bookmark)
-        else:
-            self._load_by_tasks(table, copy, bookmark)
+        small = small_copy.find_small(copy, self._log, self._topic(table.name))
+        if small is None:
+            self._write_by_tasks(table, copy)
+        self._finish_load(table, small, bookmark)
 
-    def _load_here(self, table: Table, copy: ReadableCopy, bookmark: Bookmark) -> None:
+    def _finish_load(self, table: Table, small: ReadableCopy | None, bookmark: Bookmark) -> None:
+        """Write a small copy, if it is one, and the bookmark, in one transaction."""
         topic, registered = self._topic(table.name), TableRecord(table, bookmark)
-        stale = read.live_keys(self._log, topic)
+        stale = read.live_keys(self._log, topic) if small else set[bytes]()
         try:
             with self._states.transaction() as writer:
-                small_copy.write(writer, topic, table, copy, stale)
+                if small:
+                    small_copy.write(writer, topic, table, small, stale)
                 reach("latest.copy.written")
                 self._states.write_record(writer, registered)
         except RecordRefusedError as refused:
             raise self._explain_refusal(refused, [table.name])[table.name] from refused
         self._states.state = self._states.state.having(registered)
 
-    def _load_by_tasks(self, table: Table, copy: TableCopy, bookmark: Bookmark) -> None:
+    def _write_by_tasks(self, table: Table, copy: TableCopy) -> None:
         texts = documents_of(copy, table)
         records = texts.select(*(F.col(name).cast("binary").alias(name) for name in texts.columns))
         # without a transaction: after a kill between the two records there is no bookmark, and the copy is repeated
@@ -142,8 +144,6 @@ class LatestFollower:
             where = describe_key(write.largest_key(records), table.key)
             told = f"{refused.what}: the largest is the one where {where}"
             raise to_stop_error(table.name, PreconditionError(told, refused.remedy)) from refused
-        reach("latest.copy.written")
-        self._states.register([TableRecord(table, bookmark)])
 
     def apply(self, batch: FeedBatch, position: Position) -> None:
         """Write every table of the batch and the position in one transaction, of at most 15 minutes.

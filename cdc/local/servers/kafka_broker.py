@@ -31,10 +31,6 @@ _ALONE: Final = {
     "share.coordinator.state.topic.replication.factor": 1,
     "share.coordinator.state.topic.min.isr": 1,
     "group.initial.rebalance.delay.ms": 0,
-    # a broker that was killed is let in again once its last session is over: 9 s by default, though it is the only one,
-    # and its controller was killed with it
-    "broker.session.timeout.ms": 4_000,
-    "broker.heartbeat.interval.ms": 1_000,
     # an idle controller writes a record so often, for others that may follow it; by default twice a second
     "metadata.max.idle.interval.ms": 10_000,
     # each looks for work three times a second, of both listeners; by default there are three and eight

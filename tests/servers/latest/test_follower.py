@@ -20,7 +20,6 @@ from cdc.log.settings import LatestTopicSettings, LogSettings
 from cdc.sinks.lake.feed.commit_changes import LazyParts
 from cdc.sinks.latest import state
 from cdc.sinks.latest.follower import LatestFollower
-from cdc.sinks.latest.state_writer import StateWriter
 from tests.contract.every_value import check_every_value
 from tests.contract.fed import changed, copy_of, keyed
 from tests.contract.followers import OTHERS, bookmark
@@ -146,7 +145,7 @@ def test_asking_replaces_nobody(spark: SparkSession, start: Start) -> None:
 
 def test_another_copy_leaves_no_stale_key(spark: SparkSession, start: Start, log: LogSettings) -> None:
     follower = loaded(spark, start(), THINGS)
-    dying = patch.object(StateWriter, "register", side_effect=[None, KeyboardInterrupt])
+    dying = patch("cdc.sinks.latest.follower.reach", side_effect=KeyboardInterrupt)
     with dying, pytest.raises(KeyboardInterrupt):
         follower.load(THINGS, copy_of(spark, THINGS, {(99,): row(99, "stale"), (1,): row(1, "stale")}), MARK)
     less: dict[Key, Row] = {(1,): row(1, "new"), (50,): row(50, "new")}
@@ -300,7 +299,7 @@ def test_a_topic_that_goes_while_it_is_written_is_missed(
     monkeypatch.setattr("cdc.log.clients.transactional_writer.COMMIT_SECONDS", 8.0)
     follower = loaded(spark, start(), THINGS, OTHERS)
     with Admin(log) as admin:
-        admin.delete([latest_topic(log.prefix, THINGS.name)])
+        admin.delete_wholly([latest_topic(log.prefix, THINGS.name)])
     follower.apply(two({(1,): row(1, "lost")}), at(1))
     assert "public.things has no copy in the topic" in reason(follower)
     assert keyed(follower.rows(OTHERS), OTHERS)[1,]["big"] == "new"
