@@ -57,20 +57,21 @@ class Invocation:
 
         At the end of the context, a Spark that no pipeline has asked for is ended.
         """
-        from cdc.run.spark.early_start import EarlyStart
+        from cdc.run.spark.early_start import EarlyStart, HeldLines
         from cdc.run.spark.pipeline_session import may_start_early
 
         if not may_start_early(self.settings):
             yield
             return
-        with closing(EarlyStart(partial(self._start_spark, verb))) as self._early_start:
+        lines = HeldLines(output.say)
+        with closing(EarlyStart(partial(self._start_spark, verb, lines), lines)) as self._early_start:
             yield
         self._early_start = None
 
-    def _start_spark(self, verb: str) -> "SparkSession":
+    def _start_spark(self, verb: str, say: Callable[[str], None] = output.say) -> "SparkSession":
         from cdc.run.spark.pipeline_session import build_spark_session
 
-        return build_spark_session(self.settings, verb, progress=LineProgress(output.say))
+        return build_spark_session(self.settings, verb, progress=LineProgress(say))
 
     @cached_property
     def loaded(self) -> "LoadedSettings":

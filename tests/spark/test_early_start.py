@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from cdc.config.file import read
 from cdc.core.errors import PreconditionError, RefusedError
 from cdc.run.pipeline import Pipeline
-from cdc.run.spark.early_start import EarlyStart
+from cdc.run.spark.early_start import EarlyStart, HeldLines
 from tests.support.cdc_subprocess import LIMIT_SECONDS, ROOT
 
 PASSWORD = {"CDC_SOURCE_PASSWORD": "unused"}
@@ -53,7 +53,7 @@ def test_caller_goes_on_while_it_starts() -> None:
         assert goes_on.wait(LIMIT_SECONDS)
         return cast(SparkSession, SESSION)
 
-    with closing(EarlyStart(build)) as start:
+    with closing(EarlyStart(build, HeldLines(print))) as start:
         goes_on.set()
         assert start() is SESSION
 
@@ -62,9 +62,12 @@ def test_failure_is_raised_where_the_session_is_asked_for() -> None:
     def build() -> SparkSession:
         raise PreconditionError("Spark does not start")
 
-    with closing(EarlyStart(build)) as start, pytest.raises(PreconditionError, match="does not start"):
+    with (
+        closing(EarlyStart(build, HeldLines(print))) as start,
+        pytest.raises(PreconditionError, match="does not start"),
+    ):
         start()
-    with closing(EarlyStart(build)):
+    with closing(EarlyStart(build, HeldLines(print))):
         """Nobody asks: what is told is why the verb is refused."""
 
 

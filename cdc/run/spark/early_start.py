@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from threading import Lock
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -11,10 +12,37 @@ from cdc.run.spark.java_process import list_begun
 _LOOK_SECONDS: Final = 0.1
 
 
-class EarlyStart:
-    """A session that `build` makes in a thread. Called, it returns the session, or raises what `build` raised."""
+class HeldLines:
+    """Lines of a start, which nobody wants to read before the session is asked for: a refusal is one line."""
 
-    def __init__(self, build: Callable[[], SparkSession]) -> None:
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._held: list[str] | None = []
+        self._lock = Lock()
+
+    def __call__(self, line: str) -> None:
+        with self._lock:
+            if self._held is None:
+                self._say(line)
+            else:
+                self._held.append(line)
+
+    def release(self) -> None:
+        """Say what is held, and from now on each line at once."""
+        with self._lock:
+            for line in self._held or ():
+                self._say(line)
+            self._held = None
+
+
+class EarlyStart:
+    """A session that `build` makes in a thread. Called, it returns the session, or raises what `build` raised.
+
+    `lines`: those of `build`, held until then.
+    """
+
+    def __init__(self, build: Callable[[], SparkSession], lines: HeldLines) -> None:
+        self._lines = lines
         # those of verbs before this one in the same process go on
         self._earlier = list_begun()
         self._thread = ThreadPoolExecutor(1, "early start")
@@ -22,6 +50,7 @@ class EarlyStart:
         self._is_taken = False
 
     def __call__(self) -> SparkSession:
+        self._lines.release()
         session = self._session.result()
         # not before: one who is interrupted while waiting lets it be ended
         self._is_taken = True
