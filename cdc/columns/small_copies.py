@@ -8,7 +8,7 @@ from cdc.columns.table_copy import ReadableCopy, RowsTask, TableCopy
 
 def as_small(copy: TableCopy) -> ReadableCopy | None:
     """The copy, if this process can read it, and it is small; None for others."""
-    if not isinstance(copy, ReadableCopy) or copy.row_count > SMALL_ROWS or copy.stored_bytes > SMALL_BYTES:
+    if not isinstance(copy, ReadableCopy) or copy.row_count > SMALL_ROWS or copy.file_bytes > SMALL_BYTES:
         return None
     return copy
 

@@ -33,7 +33,7 @@ class ReadableCopy(TableCopy, Protocol):
     def row_count(self) -> int: ...
 
     @property
-    def stored_bytes(self) -> int:
+    def file_bytes(self) -> int:
         """The size of its files, as compressed as they are."""
 
     def read(self) -> Iterator[pa.Table]:

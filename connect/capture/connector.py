@@ -53,12 +53,17 @@ def _revive(client: ConnectClient, name: str) -> str | None:
     return f"resumed; it was {found.idle}" if found.idle is not None else None
 
 
-def restart(client: ConnectClient, name: str, *, whole: bool = False) -> None:
-    """Restart what has failed, or all if `whole`, and wait until Connect does not report the old failure any more."""
+def restart(client: ConnectClient, name: str, *, whole: bool = False) -> bool:
+    """Restart what has failed, or all if `whole`, and wait until Connect does not report the old failure any more.
+
+    Returns False for a connector that is still being started.
+    """
     # a start waits for open transactions of all connectors in the topic of offsets, one that is blocked for a minute
-    if client.restart(name, whole=whole):
-        # the call returns before the restart (KIP-745): too early a look sees the old failure
-        wait_until(lambda: failure(client, name) is None, RESTART_SECONDS)
+    if not client.restart(name, whole=whole):
+        return False
+    # the call returns before the restart (KIP-745): too early a look sees the old failure
+    wait_until(lambda: failure(client, name) is None, RESTART_SECONDS)
+    return True
 
 
 def send_password(client: ConnectClient, name: str, password: str) -> bool:

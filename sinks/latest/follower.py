@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from cdc.columns.feed import FeedBatch, FeedRows
 from cdc.columns.names import KafkaColumn
 from cdc.columns.rows.digest import Digest
-from cdc.columns.rows.documents import describe_key, documents_of, key_documents, rows_of
+from cdc.columns.rows.documents import describe_key, documents_of, key_documents, portions, rows_of
 from cdc.columns.rows.row_prints import StoredRows
 from cdc.columns.spark_tasks import require_spark
 from cdc.columns.table_copy import ReadableCopy, TableCopy
@@ -24,6 +24,7 @@ from cdc.log.names import check_distinct, latest_topic
 from cdc.log.settings import LogSettings
 from cdc.sinks.bulkheads import Stops, TableBulkhead
 from cdc.sinks.latest import layout, read, small_copy, topics, write
+from cdc.sinks.latest.records import write_portion
 from cdc.sinks.latest.state import TableRecord, missing_copy_error, to_stop_error
 from cdc.sinks.latest.state_writer import StateWriter
 from cdc.sinks.owner import Owner
@@ -286,6 +287,7 @@ class LatestFollower:
     def _send(self, writer: TransactionalWriter, name: TableName, changes: Iterable[FeedRows]) -> None:
         topic, table = self._topic(name), self._states.state.tables[name].table
         for each in changes:
-            small_copy.write_rows(writer, topic, table, each.rows)
+            for rows in portions(each.rows):
+                write_portion(writer, topic, table, rows)
             for key in key_documents(each.gone, table).to_pylist():
                 writer.write(topic, key.encode(), None)

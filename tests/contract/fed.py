@@ -39,7 +39,7 @@ class SmallCopy:
     """A `ReadableCopy` of few rows, which no Spark job may read."""
 
     rows: pa.Table
-    stored_bytes: int = 0
+    file_bytes: int = 0
 
     @classmethod
     def of(cls, table: Table, rows: Mapping[Key, Row]) -> Self:

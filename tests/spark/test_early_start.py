@@ -47,15 +47,22 @@ def _words(process: psutil.Process) -> list[str]:
 
 
 def test_caller_goes_on_while_it_starts() -> None:
-    goes_on = threading.Event()
+    goes_on, has_said, said = threading.Event(), threading.Event(), list[str]()
+    lines = HeldLines(said.append)
 
     def build() -> SparkSession:
+        lines("starting")
+        has_said.set()
         assert goes_on.wait(LIMIT_SECONDS)
+        lines("started")
         return cast(SparkSession, SESSION)
 
-    with closing(EarlyStart(build, HeldLines(print))) as start:
+    with closing(EarlyStart(build, lines)) as start:
+        assert has_said.wait(LIMIT_SECONDS)
+        assert said == []
         goes_on.set()
         assert start() is SESSION
+    assert said == ["starting", "started"]
 
 
 def test_failure_is_raised_where_the_session_is_asked_for() -> None:

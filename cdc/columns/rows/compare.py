@@ -35,8 +35,13 @@ class Comparison:
     keys: tuple[KeyDifference, ...] = field(default=())
 
     @property
+    def different(self) -> int:
+        """How many keys differ, in any way."""
+        return self.missing + self.extra + self.differing + self.twice
+
+    @property
     def equal(self) -> bool:
-        return not (self.missing or self.extra or self.differing or self.twice)
+        return not self.different
 
 
 def row_hashes(rows: DataFrame, table: Table) -> DataFrame:

@@ -73,8 +73,8 @@ class _Watch:
     def _start_anew(self, why: str) -> None:
         name = self._pipeline.settings.connect.connector
         with self._pipeline.open_connect() as client:
-            restart(client, name, whole=True)
-        self.done = f"{why}: connector {name} was started anew"
+            is_restarted = restart(client, name, whole=True)
+        self.done = f"{why}: connector {name} was {'started anew' if is_restarted else 'slow to start'}"
         self._next_look = Deadline(patience.ANEW_SECONDS)
 
 

@@ -32,26 +32,29 @@ def repair_histories(
     It costs each of these tables, not the keys: a copy of all rows is taken, and a copy of some would be no copy.
     """
     found = compare_histories(pipeline, 0, names)
-    wrong = {history: _count(verdict) for history, verdict in found.items() if _count(verdict)}
+    wrong = {history: verdict for history, verdict in found.items() if _count(verdict)}
     failed = dict[TableName, CdcError]()
     if wrong:
-        tables = [found[history].history_of for history in wrong]
+        tables = [verdict.history_of for verdict in wrong.values() if verdict.history_of]
         say(f"repairing histories: {', '.join(map(str, wrong))}")
-        answers = streams.put_right([RepairRequest.of_history(name) for name in tables if name], TABLE)
+        answers = streams.put_right([RepairRequest.of_history(name) for name in tables], TABLE)
         failed |= {each: a.refusal for each, a in zip(wrong, answers, strict=True) if a.refusal}
         wait(max(answer.offset for answer in answers))
-        found = {**found, **compare_histories(pipeline, 0, [name for name in tables if name])}
+        found = {**found, **compare_histories(pipeline, 0, tables)}
     failed |= {history: verdict.stopped for history, verdict in found.items() if verdict.stopped}
-    left = {history: {pipeline.lake_name: number} for history in found if (number := _count(found[history]))}
     done = {
-        history: TableRepair(wrong.get(history, 0), int(history in wrong), left.get(history, {}))
-        for history in found
+        history: TableRepair(
+            _count(wrong.get(history)),
+            int(history in wrong),
+            {pipeline.lake_name: left} if (left := _count(verdict)) else {},
+            is_history=True,
+        )
+        for history, verdict in found.items()
         if history not in failed
     }
     return HistoryRepairs(done, failed)
 
 
-def _count(verdict: Verdict) -> int:
+def _count(verdict: Verdict | None) -> int:
     """How many keys differ."""
-    found = verdict.comparison
-    return found.missing + found.extra + found.differing + found.twice if found else 0
+    return verdict.comparison.different if verdict and verdict.comparison else 0

@@ -83,7 +83,7 @@ class LookingFinder:
         found = verdict.comparison
         if found is None or (verdict.moved and verdict.left is None):
             return None
-        count = found.missing + found.extra + found.differing + found.twice
+        count = found.different
         if count > self.most:
             raise too_many(table.name, f"of {table.name} differ", self.most)
         names = [*(each.key for each in found.keys), *(verdict.left or ())]

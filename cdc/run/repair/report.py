@@ -11,14 +11,15 @@ from cdc.core.table import TableName
 
 @dataclass(frozen=True, slots=True)
 class TableRepair:
-    """One table or view: how many `keys` were put right, in how many `rounds`; how many of them differ still, by
-    follower, and how many changed each time that they were compared."""
+    """One table, view or history: how many `keys` were put right, in how many `rounds`; how many of them differ still,
+    by follower, and how many changed each time that they were compared."""
 
     keys: int
     rounds: int = 0
     left: Mapping[str, int] = field(default_factory=dict)
     moved: int = 0
     is_view: bool = False
+    is_history: bool = False
 
     @property
     def verdict(self) -> str:
@@ -54,13 +55,17 @@ class RepairReport:
     def check_equal(self) -> None:
         """Raise as a comparison does: DivergenceError where keys differ, PreconditionError where that is not known."""
         if different := [name for name, each in self.tables.items() if each.left]:
-            copies = "cdc rebuild" if self.tables[different[0]].is_view else "cdc bootstrap --again"
-            remedy = f"`{copies} {different[0]}` makes all of it anew"
-            raise DivergenceError(f"repaired keys of {different[0]} differ still", remedy)
+            raise DivergenceError(f"repaired keys of {different[0]} differ still", self._find_remedy(different[0]))
         for name, error in self.failed.items():
             raise PreconditionError(f"{name} was not repaired: {error.what}", error.remedy)
         if not self.is_equal:
             raise PreconditionError("some keys changed each time they were compared", "try again when writes are few")
+
+    def _find_remedy(self, name: TableName) -> str:
+        if self.tables[name].is_history:
+            return "run `cdc repair` again: a history goes on with the rows that its table has then"
+        copies = "cdc rebuild" if self.tables[name].is_view else "cdc bootstrap --again"
+        return f"`{copies} {name}` makes all of it anew"
 
     def as_json(self) -> dict[str, Any]:
         return {

@@ -92,7 +92,7 @@ def describe(verdict: Verdict, at: datetime, before: TableVerdict | None = None)
         known = before or TableVerdict(tried=at, verdict=MOVED if verdict.stopped is None else NOT_COMPARED)
         since = None if known.at else known.waits_since
         return msgspec.structs.replace(known, tried=at, since=since, why=why)
-    keys = found.missing + found.extra + found.differing + found.twice
+    keys = found.different
     return TableVerdict(
         tried=at,
         at=at,

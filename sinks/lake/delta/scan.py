@@ -115,7 +115,7 @@ class LakeCopy:
         return sum(file.live_rows for file in self.files)
 
     @property
-    def stored_bytes(self) -> int:
+    def file_bytes(self) -> int:
         return sum(file.size for file in self.files)
 
 

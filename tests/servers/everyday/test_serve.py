@@ -88,9 +88,9 @@ def cut_search(browser: Browser, proxy: Proxy) -> None:
 def pause_search(browser: Browser) -> None:
     browser.run("(location.hash = '#follower/search')")
     browser.wait("document.querySelector('#drawer [data-v=pause]')", "the drawer is open")
-    # a look, twice a second, may draw the button anew between finding and clicking it
-    pressed = "(document.querySelector('#confirm').open || document.querySelector('#drawer [data-v=pause]')?.click())"
-    browser.wait(f"{pressed}, document.querySelector('#confirm').open", "the dialog says what it does")
+    browser.click_until(
+        "#drawer [data-v=pause]", "document.querySelector('#confirm').open", "the dialog says what it does"
+    )
     assert "its stream ends after its present batch" in browser.text("#confirm")
     assert browser.run("document.activeElement.value") == "cancel"
     browser.click("#confirm [data-do=confirm]")

@@ -87,7 +87,7 @@ def test_larger_ones_are_written_by_tasks(
 ) -> None:
     topic = latest_topic(log.prefix, THINGS.name)
     assert small_copy.find_small(small(ROWS), log, topic)
-    assert small_copy.find_small(replace(small(ROWS), stored_bytes=SMALL_BYTES + 1), log, topic) is None
+    assert small_copy.find_small(replace(small(ROWS), file_bytes=SMALL_BYTES + 1), log, topic) is None
     follower.load(THINGS, small(ROWS), MARK)
     monkeypatch.setattr(small_copy, "SMALL_ROWS", len(ROWS))
     # the records of the last copy, and the marker of its transaction

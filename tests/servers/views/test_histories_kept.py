@@ -135,10 +135,12 @@ def test_a_wrong_history_goes_on_with_the_rows_of_its_table(
     """A repair adds what makes it equal, and leaves what was wrong in the past."""
     pipeline.set_environ(monkeypatch)
     lend_session(spark, monkeypatch)
+    # of its own: others of this pipeline may be gone
+    pipeline.run("INSERT INTO prices (id, price) VALUES (1002, 1), (1003, 1)")
     catch_up(pipeline, spark)
     place = pipeline.opened().lake.folder(TableName("public", "prices_history"))
-    spark.sql(f"UPDATE delta.`{place}` SET price = 77 WHERE id = 2")
-    spark.sql(f"DELETE FROM delta.`{place}` WHERE id = 3")
+    spark.sql(f"UPDATE delta.`{place}` SET price = 770 WHERE id = 1002")
+    spark.sql(f"DELETE FROM delta.`{place}` WHERE id = 1003")
     with pytest.raises(DivergenceError, match="`cdc repair` puts the keys above right"):
         verify(pipeline, spark).check_equal()
     capsys.readouterr()
@@ -148,8 +150,8 @@ def test_a_wrong_history_goes_on_with_the_rows_of_its_table(
         assert found["tables"]["public.prices_history"]["keys"] == repaired, found
     assert verify(pipeline, spark).is_equal
     versions = read_rows(pipeline, "public.prices_history")
-    assert 77 in {row["price"] for row in versions}
-    pipeline.run("UPDATE prices SET price = 6 WHERE id IN (2, 3)")
+    assert 770 in {row["price"] for row in versions}
+    pipeline.run("UPDATE prices SET price = 6 WHERE id IN (1002, 1003)")
     catch_up(pipeline, spark)
     assert verify(pipeline, spark).is_equal
 

@@ -2,10 +2,16 @@
 
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import (
+    ElementClickInterceptedException,
+    NoSuchElementException,
+    StaleElementReferenceException,
+)
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.keys import Keys
 
@@ -61,6 +67,17 @@ class Browser:
 
     def click(self, selector: str) -> None:
         self._driver.find_element("css selector", selector).click()
+
+    def click_until(self, selector: str, condition: str, what: str) -> None:
+        """Click until the condition holds: a page that draws itself anew may replace what is just being clicked."""
+
+        def holds() -> bool:
+            if not self.run(condition):
+                with suppress(NoSuchElementException, StaleElementReferenceException, ElementClickInterceptedException):
+                    self.click(selector)
+            return bool(self.run(condition))
+
+        until(holds, what, 30)
 
     def title(self) -> str:
         return self._driver.title

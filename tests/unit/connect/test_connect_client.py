@@ -7,8 +7,9 @@ import httpx
 import pytest
 
 from cdc.connect.capture.connect_client import ConnectClient, split_login
+from cdc.connect.capture.connector import restart
 from cdc.connect.capture.connector_state import ConnectorState, look_up
-from cdc.core.errors import ConfigurationError, PreconditionError, UnreachableError
+from cdc.core.errors import CdcError, ConfigurationError, PreconditionError, UnreachableError
 from cdc.run.health.trouble import describe_trouble
 from tests.support.parts.ports import free_port
 
@@ -45,6 +46,16 @@ def test_a_connector_made_a_moment_ago_is_there_before_its_status() -> None:
 
     state = look_up(answering(answer), "c")
     assert (state.state, describe_trouble(state)) == ("UNASSIGNED", None)
+
+
+def test_a_connector_without_a_status_is_not_restarted() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        is_known = request.url.path == "/connectors/c/config"
+        return httpx.Response(200, json={}) if is_known else httpx.Response(404, json={"message": "no status"})
+
+    assert not restart(answering(answer), "c", whole=True)
+    with pytest.raises(CdcError, match=r"has no /connectors/c/restart"):
+        restart(client(404, {"message": "no connector"}), "c", whole=True)
 
 
 def test_a_validation_gives_a_sentence_for_each_error() -> None:

@@ -135,7 +135,7 @@ def _describe(verdict: Verdict) -> str:
     found = verdict.comparison
     if found is None:
         return f"is not compared: {verdict.stopped.what if verdict.stopped else 'it moved'}"
-    keys = found.missing + found.extra + found.differing + found.twice
+    keys = found.different
     left = f", but for {format_count(verdict.moved, 'key')} that changed meanwhile" if verdict.moved else ""
     state = f"differs in {format_count(keys, 'key')}" if keys else "is equal"
     return f"{state} in {format_count(found.source_rows, 'row')}{left}"
