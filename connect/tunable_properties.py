@@ -40,8 +40,7 @@ TUNABLE: Final = frozenset(
         "extended.headers.enabled",
         "message.prefix.exclude.list",
         "message.prefix.include.list",
-        # its producer, and where it keeps its place
-        "offsets.storage.topic",
+        # its producer
         "producer.override.batch.size",
         "producer.override.buffer.memory",
         "producer.override.client.rack",

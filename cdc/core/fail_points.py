@@ -28,6 +28,7 @@ FailPoint = Literal[
     "topics.made",
     "slot.made",
     "connector.stopped",
+    "offsets.deleted",
     "connector.forgotten",
     "connector.put",
     "connector.resumed",

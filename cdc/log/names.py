@@ -79,10 +79,20 @@ def debezium_heartbeat_topic(prefix: str) -> str:
     return f"__debezium-heartbeat.{prefix}"
 
 
+def offsets_topic(prefix: str) -> str:
+    """Where the connector keeps its offsets; a table's topic has one more dot."""
+    return f"{prefix}.connect-offsets"
+
+
 def kind_of_topic(prefix: str, topic: str) -> str | None:
-    """What a topic of a pipeline has: changes, transactions, heartbeats, or latest; None for another's topic."""
-    if topic in (transaction_topic(prefix), debezium_heartbeat_topic(prefix)):
-        return "transactions" if topic == transaction_topic(prefix) else "heartbeats"
+    """What a topic of a pipeline has: changes, transactions, heartbeats, offsets, or latest; None for another's."""
+    singles = {
+        transaction_topic(prefix): "transactions",
+        debezium_heartbeat_topic(prefix): "heartbeats",
+        offsets_topic(prefix): "offsets",
+    }
+    if topic in singles:
+        return singles[topic]
     if not topic.startswith(f"{prefix}."):
         return None
     return LATEST if topic.startswith(f"{prefix}.latest") else "changes"

@@ -176,7 +176,7 @@ class ConnectClient:
         # only POST has an initial state; for an existing connector it answers 409, which looks like a rebalance
         self._call("POST", "/connectors", {"name": name, "config": dict(config), "initial_state": "STOPPED"})
 
-    def forget_offsets(self, name: str) -> None:
+    def delete_offsets(self, name: str) -> None:
         """Delete the offsets of a stopped connector (KIP-875)."""
         # Connect reads its topic of offsets to the end first, and gives up by itself
         self._call("DELETE", f"/connectors/{name}/offsets", patience=OFFSETS_SECONDS)

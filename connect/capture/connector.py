@@ -6,11 +6,13 @@ from typing import Final
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.capture.connector_state import RunState, look_up
 from cdc.connect.capture.name_patterns import table_pattern
+from cdc.connect.capture.offsets import forget_offsets
 from cdc.connect.fixed_properties import CONNECTOR_CLASS
 from cdc.core.errors import PreconditionError
 from cdc.core.fail_points import reach
 from cdc.core.table import TableName
 from cdc.core.waiting import wait_until
+from cdc.log.settings import LogSettings
 
 STOP_SECONDS = 60.0
 RESTART_SECONDS = 10.0
@@ -58,7 +60,7 @@ def restart(client: ConnectClient, name: str, *, whole: bool = False) -> bool:
 
     Returns False for a connector that is still being started.
     """
-    # a start waits for open transactions of all connectors in the topic of offsets, one that is blocked for a minute
+    # a start waits for open transactions in the topic of offsets; a task that was killed has one for up to a minute
     if not client.restart(name, whole=whole):
         return False
     # the call returns before the restart (KIP-745): too early a look sees the old failure
@@ -115,23 +117,26 @@ def halt(client: ConnectClient, name: str) -> None:
         _stop(client, name)
 
 
-def remove(client: ConnectClient, name: str) -> None:
+def remove(client: ConnectClient, name: str, log: LogSettings) -> None:
     """Stop the connector, forget its offsets, and delete it, if it exists. Raises PreconditionError like `halt`."""
     if client.config(name) is None:
         return
     # they survive a deleted connector, and would be those of the next of this name
-    forget(client, name)
+    forget(client, name, log)
     client.delete(name)
 
 
-def forget(client: ConnectClient, name: str) -> None:
-    """Stop the connector, if it exists, and forget its offsets. Raises PreconditionError like `halt`."""
+def forget(client: ConnectClient, name: str, log: LogSettings) -> None:
+    """Stop the connector, if it exists, and forget its offsets. Raises PreconditionError like `halt`.
+
+    `log`: of the pipeline that the connector captures for.
+    """
     if client.config(name) is not None:
         _stop(client, name)
-        client.forget_offsets(name)
+        forget_offsets(client, name, log)
 
 
-def start_anew(client: ConnectClient, name: str, config: dict[str, str]) -> None:
+def start_anew(client: ConnectClient, name: str, config: dict[str, str], log: LogSettings) -> None:
     """Start a connector from the beginning of its slot, without the offsets of an earlier one of the same name.
 
     Raises PreconditionError like `start`.
@@ -142,7 +147,7 @@ def start_anew(client: ConnectClient, name: str, config: dict[str, str]) -> None
         client.make_stopped(name, config)
     _stop(client, name)
     reach("connector.stopped")
-    client.forget_offsets(name)
+    forget_offsets(client, name, log)
     reach("connector.forgotten")
     client.put(name, config)
     reach("connector.put")

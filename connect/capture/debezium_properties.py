@@ -15,11 +15,14 @@ from cdc.connect.source.heartbeat import HEARTBEAT, NO_LSN, START, heartbeat_que
 from cdc.connect.source.registration import HISTORY, Registration
 from cdc.connect.source_login import is_elliptic
 from cdc.core.table import TableName
+from cdc.log.names import offsets_topic
 from cdc.log.settings import FRAME_BYTES
 
 POSTGRES_TEXT, BOUNDED_JSON = "cdc.connect.PostgresText", "cdc.connect.BoundedJson"
 INCLUDED_MESSAGES, EXCLUDED_MESSAGES = "message.prefix.include.list", "message.prefix.exclude.list"
 ALL_MESSAGES = ".*"
+OFFSETS_TOPIC = "offsets.storage.topic"
+"""Of this connector alone (KIP-618): its start waits for every open transaction there, and so for no other's."""
 OWN_TOPICS = "cdc.connect.OwnTopics"
 """In the same jar as the others, and of a kind that Connect does not list."""
 CONFIRMED_LSN = "cdc.connect.ConfirmedLsn"
@@ -81,6 +84,7 @@ def build_properties(
         **_tunable(source, capture, captured),
         **capture.overrides,
         **FIXED,
+        OFFSETS_TOPIC: offsets_topic(registration.prefix),
         "topic.prefix": registration.prefix,
         "slot.name": registration.slot,
         "publication.name": registration.publication,

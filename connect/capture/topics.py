@@ -5,16 +5,29 @@ from collections.abc import Mapping, Sequence
 from cdc.core.errors import RECAPTURE, HistoryLostError, PreconditionError
 from cdc.core.table import TableName
 from cdc.log.clients.topics import Admin, Topic, partition_count_error
-from cdc.log.names import change_topic, check_distinct, debezium_heartbeat_topic, message_topic, transaction_topic
+from cdc.log.names import (
+    change_topic,
+    check_distinct,
+    debezium_heartbeat_topic,
+    message_topic,
+    offsets_topic,
+    transaction_topic,
+)
 from cdc.log.settings import FRAME_BYTES, LogSettings
 
 HOUR_MS = 3_600_000
 TRANSACTION_RETENTION_FACTOR = 2
 """The transaction topic outlives the change topics: a change without its END cannot be read."""
+OFFSETS_SEGMENT_BYTES = 16 * 1024 * 1024
 
 
 def required_topics(
-    log: LogSettings, tables: Sequence[TableName], beats: TableName, history: TableName, *, messages: bool = False
+    log: LogSettings,
+    tables: Sequence[TableName],
+    beats: TableName,
+    history: TableName,
+    *,
+    messages: bool = False,
 ) -> list[Topic]:
     """List the topics of the capture with their configuration.
 
@@ -39,6 +52,7 @@ def required_topics(
         shapes,
         *(_ordered_topic(log, name) for name in beating),
         *([Topic(message_topic(log.prefix), 1, log.replication_factor, _change_config(log))] if messages else []),
+        offsets_topic_of(log),
         *change_topics(log, tables),
     ]
 
@@ -46,6 +60,13 @@ def required_topics(
 def _ordered_topic(log: LogSettings, name: str) -> Topic:
     config = _retention_config(log, log.retention_hours * HOUR_MS)
     return Topic(name, 1, log.replication_factor, config, is_ordered=True)
+
+
+def offsets_topic_of(log: LogSettings) -> Topic:
+    """The topic of the connector's offsets."""
+    # the connector reads all of it before it starts, and compaction leaves the newest segment alone: 1 GB by default
+    config = {"cleanup.policy": "compact", "segment.bytes": str(OFFSETS_SEGMENT_BYTES), **_insync_config(log)}
+    return Topic(offsets_topic(log.prefix), 1, log.replication_factor, config)
 
 
 def change_topics(log: LogSettings, tables: Sequence[TableName]) -> list[Topic]:
@@ -119,5 +140,9 @@ def _retention_config(log: LogSettings, milliseconds: int) -> dict[str, str]:
         "cleanup.policy": "delete",
         "retention.ms": str(milliseconds),
         "message.timestamp.type": "LogAppendTime",
-        "min.insync.replicas": str(max(1, log.replication_factor - 1)),
+        **_insync_config(log),
     }
+
+
+def _insync_config(log: LogSettings) -> dict[str, str]:
+    return {"min.insync.replicas": str(max(1, log.replication_factor - 1))}

@@ -37,6 +37,7 @@ SETUP: Final[tuple[FailPoint, ...]] = (
     "topics.made",
     "slot.made",
     "connector.stopped",
+    "offsets.deleted",
     "connector.forgotten",
     "connector.put",
     "connector.resumed",
@@ -98,6 +99,7 @@ REACHED: Final[dict[str, tuple[FailPoint, ...]]] = {
     "recapture": (
         *(name for name in NAMES if name.startswith("recapture.")),
         "slot.made",
+        "offsets.deleted",
         "connector.forgotten",
         "copy.written",
     ),

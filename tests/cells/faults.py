@@ -13,6 +13,7 @@ import psutil
 from psycopg import sql
 
 from cdc.connect.capture import connector
+from cdc.connect.capture.offsets import forget_offsets
 from cdc.core.table import TableName
 from cdc.log.clients.topics import Admin
 from cdc.log.names import change_topic, latest_topic, positions_topic, transaction_topic
@@ -145,7 +146,7 @@ def lose_offsets(world: World, cell: Cell) -> Iterator[None]:
     with world.pipeline.opened() as opened, opened.open_connect() as client:
         name = world.pipeline.settings.connect.connector
         connector.halt(client, name)
-        client.forget_offsets(name)
+        forget_offsets(client, name, world.pipeline.settings.log)
         connector.resume(client, name)
     yield
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from cdc.core.settings import Finding
-from cdc.log.names import debezium_heartbeat_topic, message_topic, positions_topic, transaction_topic
+from cdc.log.names import debezium_heartbeat_topic, message_topic, offsets_topic, positions_topic, transaction_topic
 from cdc.log.settings import LogSettings
 from cdc.sinks.percolator.settings import PercolatorSettings
 from cdc.sinks.registry import FollowerSettings
@@ -11,8 +11,8 @@ from cdc.sinks.registry import FollowerSettings
 
 def find_taken_topics(followers: Mapping[str, FollowerSettings], log: LogSettings) -> Iterator[Finding]:
     """The followers whose topic of matches is one of the capture's, or of another follower."""
-    own = (transaction_topic(log.prefix), message_topic(log.prefix), debezium_heartbeat_topic(log.prefix))
-    taken = {_as_in_metrics(topic): "the capture's" for topic in own}
+    topics = (transaction_topic, message_topic, debezium_heartbeat_topic, offsets_topic)
+    taken = {_as_in_metrics(topic): "the capture's" for topic in (name(log.prefix) for name in topics)}
     taken[_as_in_metrics(positions_topic(log.prefix))] = "the latest log's"
     for name, follower in followers.items():
         if not isinstance(follower, PercolatorSettings):

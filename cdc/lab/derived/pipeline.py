@@ -15,7 +15,7 @@ from cdc.config.file import load
 from cdc.config.init import template
 from cdc.config.settings import PipelineSettings
 from cdc.connect.capture.connect_client import ConnectClient
-from cdc.connect.capture.connector import halt
+from cdc.connect.capture.connector import forget
 from cdc.core.errors import UnreachableError
 from cdc.lab.temporary import keep_process
 from cdc.lab.waiting import wait_for
@@ -59,10 +59,8 @@ def _remove(place: Workplace, dsn: str, settings: PipelineSettings) -> None:
     name, connector = settings.pipeline.name, settings.connect.connector
     with ConnectClient(settings.connect.url) as client:
         try:
-            halt(client, connector)
-            # it may not be there: the lab ended early. Connect would keep its offsets
-            if client.config(connector) is not None:
-                client.forget_offsets(connector)
+            # else Connect would keep its offsets
+            forget(client, connector, settings.log)
         finally:
             client.delete(connector)
     query = "SELECT 1 FROM pg_replication_slots WHERE database = current_database() AND active"

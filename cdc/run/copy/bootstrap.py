@@ -100,7 +100,7 @@ def bootstrap(
         registered = prepare_capture(pipeline, connection, checks.tables, say, anew=anew)
         if checks.upgrade:
             # the offsets are of the old cluster; before the note: after a kill in between this is done again
-            connector.forget(client, pipeline.settings.connect.connector)
+            connector.forget(client, pipeline.settings.connect.connector, pipeline.settings.log)
             note_upgrade(connection, pipeline.settings.source, pipeline.name, checks.upgrade)
         pipeline.requests.forget_teardown()
         with pipeline.leases.hold(COPIES), trouble_log(pipeline.state):

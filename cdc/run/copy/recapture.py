@@ -151,7 +151,7 @@ def _drop_old_capture(pipeline: Pipeline, connection: Connection, client: Connec
     """Stop the connector, then drop its slot. In the other order the connector would fail, and report that."""
     name = pipeline.settings.connect.connector
     # with its offsets: a copy that starts over before it has started the capture would start it where the old slot was
-    connector.forget(client, name)
+    connector.forget(client, name, pipeline.settings.log)
     slot.drop_own(connection, pipeline.settings.source)
     say(f"connector {name} stopped, slot {pipeline.settings.source.slot} dropped")
 

@@ -206,7 +206,7 @@ def start_capture(context: CopyContext, *, anew: bool = False) -> bool:
         has_lsns = has_slot_lsns(s.connect, plugins)
         write_beat_for(context.connection, s.source, context.registration.pipeline, has_lsns=has_lsns)
     if anew:
-        connector.start_anew(context.client, s.connect.connector, config)
+        connector.start_anew(context.client, s.connect.connector, config, s.log)
     done = "started" if anew else connector.start(context.client, s.connect.connector, config)
     # started, it is paused no more, whoever had paused it
     context.pipeline.requests.resume(CAPTURE)

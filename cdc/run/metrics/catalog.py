@@ -85,7 +85,11 @@ METRICS: Final = (
     _counter("slot_spilled_bytes_total", "what decoding has written to disk, above logical_decoding_work_mem"),
     _counter("connector_restarts_total", "new sessions of the connector's task on the slot that looks have seen"),
     _counter("connector_starts_total", "starts of a failed task by `cdc follow`"),
-    _gauge("log_bytes", "on the brokers' disks, all replicas: changes, transactions, latest, heartbeats", "topic_kind"),
+    _gauge(
+        "log_bytes",
+        "on the brokers' disks, all replicas: changes, transactions, latest, heartbeats, offsets",
+        "topic_kind",
+    ),
     _gauge(
         "log_retention_headroom_seconds",
         "until the log's retention deletes what the follower lacks; of the lake, which reads the log",

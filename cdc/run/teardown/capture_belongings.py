@@ -103,7 +103,7 @@ class CaptureBelongings:
 
     def _remove_connector(self, name: str) -> None:
         with self._pipeline.open_connect() as client:
-            connector.remove(client, name)
+            connector.remove(client, name, self._pipeline.settings.log)
 
     def _remove_topic(self, name: str) -> None:
         with Admin(self._pipeline.settings.log) as admin:

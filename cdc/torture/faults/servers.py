@@ -8,6 +8,7 @@ import httpx
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
+from cdc.connect.capture import offsets
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.capture.connector import halt
 from cdc.core.waiting import wait_until
@@ -64,7 +65,7 @@ def _topic(ground: Ground, fault: PlannedFault) -> str:
 def forget_offsets(ground: Ground, _: PlannedFault) -> Iterator[None]:
     """Connect's offsets of the connector are deleted, as with its topic."""
     with _stopped_connector(ground) as (client, name):
-        client.forget_offsets(name)
+        offsets.forget_offsets(client, name, ground.site.settings.log)
         yield
 
 

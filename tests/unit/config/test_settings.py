@@ -170,6 +170,7 @@ def test_absolute_paths_and_uris_stay(path: str, tmp_path: Path) -> None:
         (("shop.transaction",), "would be the capture's: shop.transaction"),
         (("shop_transaction",), "would be the capture's: shop_transaction"),
         (("__debezium-heartbeat.shop",), "would be the capture's"),
+        (("shop.connect-offsets",), "would be the capture's: shop.connect-offsets"),
         (("shop.latest-position",), "would be the latest log's"),
         (("shop.public.orders",), "is named as topics of tables are"),
         (("found", "found"), "would be that of 'm0': found"),

@@ -6,7 +6,7 @@ from typing import Final
 from cdc.connect.capture import topics
 from cdc.core.errors import CdcError, PreconditionError
 from cdc.log.clients.topics import Topic
-from cdc.log.names import LATEST, kind_of_topic
+from cdc.log.names import LATEST, kind_of_topic, offsets_topic
 from cdc.log.settings import FRAME_BYTES
 from cdc.run.doctor.check import Fault, Severity, check
 from cdc.run.doctor.checks.source import is_local
@@ -140,7 +140,9 @@ def find_lost_topics(parts: AskedParts) -> Iterator[Fault]:
     if parts.source.registered and parts.source.publication.row and present:
         for topic in _wanted(parts):
             if topic.name not in present:
-                remedy = "`cdc bootstrap` makes it; what was in it is copied again"
+                # Kafka Connect has a copy of its offsets
+                kept = topic.name == offsets_topic(parts.settings.log.prefix)
+                remedy = "`cdc bootstrap` makes it" + ("" if kept else "; what was in it is copied again")
                 yield Fault(topic.name, f"topic {topic.name} is not there", remedy)
 
 
