@@ -44,6 +44,8 @@ _PARTS = """SELECT wanted.schema, wanted."table", n.nspname, c.relname, pg_relat
 
 # the current size is at least the snapshot's: VACUUM cannot truncate a locked table
 _PAGES = "SELECT pg_relation_size({}::regclass)" + f" / {PAGE_BYTES}"
+# with what is stored out of line
+_BYTES = "SELECT pg_table_size({}::regclass)"
 # reltuples is -1 before the first ANALYZE
 _ROWS = "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = {}::regclass"
 
@@ -52,11 +54,13 @@ _ROWS = "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = {}::reg
 class SharedSnapshot:
     """A snapshot for any number of readers, and the sizes of the tables.
 
-    `pages`: of 8 KiB, for each partition. `estimated_rows`: from the planner's statistics, for progress only.
+    `pages`: of 8 KiB, for each partition. `stored_bytes`: with what is stored out of line. `estimated_rows`: from the
+    planner's statistics, for progress only.
     """
 
     snapshot: str
     pages: Mapping[TableName, Pages]
+    stored_bytes: Mapping[TableName, int]
     estimated_rows: Mapping[TableName, int]
 
 
@@ -103,8 +107,9 @@ def hold_snapshot(
         # readers import this export, not the slot's: it lasts exactly as long as the locks
         exported = read_value(connection, "SELECT pg_export_snapshot()")
         pages = {table: _each(connection, _PAGES, before[table]) for table in tables}
+        stored = {table: sum(_each(connection, _BYTES, before[table]).values()) for table in tables}
         rows = {table: sum(_each(connection, _ROWS, before[table]).values()) for table in tables}
-        yield SharedSnapshot(exported, pages, rows)
+        yield SharedSnapshot(exported, pages, stored, rows)
 
 
 def _lock(connection: Connection, parts: Sequence[TableName], on_lock: OnLock) -> None:

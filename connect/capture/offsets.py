@@ -15,7 +15,7 @@ def forget_offsets(client: ConnectClient, name: str, log: LogSettings) -> None:
     `log`: of the pipeline that the connector captures for.
     """
     config = client.config(name) or {}
-    # Kafka Connect (4.3.1) forgets none of a connector with a topic of its own: it writes the tombstones into that topic
+    # Kafka Connect (4.3.1) forgets none of a connector with a topic of its own: its tombstones for that topic come
     # behind the end of their transaction
     client.put(name, {key: value for key, value in config.items() if key != OFFSETS_TOPIC})
     client.delete_offsets(name)

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from psycopg import Connection
 
+from cdc.columns.rows import digest as digests
 from cdc.config.settings import CAPTURE
 from cdc.connect.capture import connector
 from cdc.connect.capture.connect_client import ConnectClient
@@ -23,7 +24,7 @@ from cdc.core.table import Table, TableName
 from cdc.core.text.plural import format_count
 from cdc.log.clients.reader import read_written_ends
 from cdc.log.names import change_topic, transaction_topic
-from cdc.progress import SPARKS_ROWS, Progress
+from cdc.progress import FIRST_ROWS, SPARKS_ROWS, Advance, Progress
 from cdc.run.copy.probe import wait_until_captured
 from cdc.run.pipeline import Pipeline
 from cdc.run.spark.errors import translate_errors
@@ -31,7 +32,7 @@ from cdc.run.spark.job_progress import track_job
 from cdc.run.status.stream_report import open_reports, report_copy
 from cdc.run.tables.capture_parts import build_connector_config
 from cdc.sinks.lake.table.load import CopiedFiles, LakeCopyWriter, prepare_folder
-from cdc.snapshots.copy import SnapshotSource, copy_table
+from cdc.snapshots.copy import SnapshotSource, copy_in_process, copy_table
 from cdc.snapshots.shared_snapshot import OnLock, SharedSnapshot, files, hold_snapshot
 
 STARTS = 5
@@ -229,20 +230,18 @@ def _copy_tables(
     src = context.pipeline.settings.source
     conninfo = source.conninfo(src.decoding, context.connection.info.server_version)
     readers = SnapshotSource(conninfo, keeper.snapshot, src.mask_key)
-    spark, rows, lake = context.pipeline.spark, keeper.estimated_rows, context.pipeline.lake
+    rows = keeper.estimated_rows
     reports = open_reports(context.pipeline)
     for table in tables:
         try:
-            storage = prepare_folder(lake, table.name)
             # the planner's estimate; a table that was never analysed has none, and its bar no end
             name, estimate = str(table.name), rows[table.name] or None
             with (
-                context.progress.bar(name, estimate, waiting_for=SPARKS_ROWS) as advance,
+                context.progress.bar(name, estimate, waiting_for=_name_waited_for(keeper, table)) as advance,
                 report_copy(reports, name, estimate, advance) as told,
+                translate_errors(f"the copy of {table.name}"),
             ):
-                watch, pages = track_job(spark, told, rows[table.name]), keeper.pages[table.name]
-                with translate_errors(f"the copy of {table.name}"):
-                    files = copy_table(spark, readers, table, pages, LakeCopyWriter(table, storage), watch)
+                files = _write_files(context.pipeline, readers, table, keeper, told)
             reach("copy.written")
             # one commit with the bookmark in it: after a kill, only tables without a bookmark are copied
             follower.load(table, files, snapshot.bookmark_of(table.name))
@@ -252,3 +251,24 @@ def _copy_tables(
             copied.refused[table.name] = refusal
             continue
         copied.rows[table.name] = sum(file.rows for file in files)
+
+
+def _name_waited_for(keeper: SharedSnapshot, table: Table) -> str:
+    return FIRST_ROWS if _is_small(keeper, table) else SPARKS_ROWS
+
+
+def _is_small(keeper: SharedSnapshot, table: Table) -> bool:
+    return keeper.stored_bytes[table.name] <= digests.SMALL_BYTES
+
+
+def _write_files(
+    pipeline: Pipeline, readers: SnapshotSource, table: Table, keeper: SharedSnapshot, advance: Advance
+) -> CopiedFiles:
+    """Write the table's rows as files that nobody reads yet."""
+    pages, write = keeper.pages[table.name], LakeCopyWriter(table, prepare_folder(pipeline.lake, table.name))
+    if not _is_small(keeper, table):
+        watch = track_job(pipeline.spark, advance, keeper.estimated_rows[table.name])
+        return copy_table(pipeline.spark, readers, table, pages, write, watch)
+    files = copy_in_process(readers, table, pages, write)
+    advance(sum(file.rows for file in files))
+    return files
