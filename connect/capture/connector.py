@@ -127,7 +127,7 @@ def remove(client: ConnectClient, name: str, log: LogSettings) -> None:
 
 
 def forget(client: ConnectClient, name: str, log: LogSettings) -> None:
-    """Stop the connector, if it exists, and forget its offsets. Raises PreconditionError like `halt`.
+    """Stop the connector, if it exists, and forget its offsets, until `start`. Raises PreconditionError like `halt`.
 
     `log`: of the pipeline that the connector captures for.
     """

@@ -10,7 +10,7 @@ from cdc.log.settings import LogSettings
 
 
 def forget_offsets(client: ConnectClient, name: str, log: LogSettings) -> None:
-    """Forget the offsets of a stopped connector. Cut off, it leaves a stopped connector, whose next start corrects it.
+    """Forget the offsets of a stopped connector, which then needs its configuration again.
 
     `log`: of the pipeline that the connector captures for.
     """
@@ -21,7 +21,6 @@ def forget_offsets(client: ConnectClient, name: str, log: LogSettings) -> None:
     client.delete_offsets(name)
     reach("offsets.deleted")
     _empty(offsets_topic_of(log), log)
-    client.put(name, config)
 
 
 def _empty(topic: Topic, log: LogSettings) -> None:

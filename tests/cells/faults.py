@@ -146,7 +146,9 @@ def lose_offsets(world: World, cell: Cell) -> Iterator[None]:
     with world.pipeline.opened() as opened, opened.open_connect() as client:
         name = world.pipeline.settings.connect.connector
         connector.halt(client, name)
+        config = client.config(name) or {}
         forget_offsets(client, name, world.pipeline.settings.log)
+        client.put(name, config)
         connector.resume(client, name)
     yield
 

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from cdc.core.errors import UnreachableError
 from cdc.core.table import Table, TableName
 from cdc.sinks.lake.table.load import CopiedFiles
-from cdc.snapshots.copy import copy_table
+from cdc.snapshots.copy import copy_in_process
 from tests.support.cdc_inprocess import bootstrap, following, verify
 from tests.support.parts.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
@@ -37,16 +37,16 @@ def test_tables_committed_by_a_failed_try_are_not_copied_again(
     bootstrap(pipeline, spark)
     copies: list[TableName] = []
 
-    def copy_or_break(session: SparkSession, source: Any, table: Table, *others: Any) -> CopiedFiles:
+    def copy_or_break(source: Any, table: Table, *others: Any) -> CopiedFiles:
         copies.append(table.name)
         if copies == [FIRST, SECOND]:
             raise UnreachableError("the source went away", "is it running?")
         if copies == [FIRST, SECOND, SECOND]:
             # as a server does with sessions that say nothing for as long as a copy takes
             pipeline.run(IDLE_SESSIONS_END)
-        return copy_table(session, source, table, *others)
+        return copy_in_process(source, table, *others)
 
-    monkeypatch.setattr("cdc.run.copy.snapshot_copy.copy_table", copy_or_break)
+    monkeypatch.setattr("cdc.run.copy.snapshot_copy.copy_in_process", copy_or_break)
     with following(pipeline, spark) as running:
         pipeline.run("BEGIN; ALTER TABLE first ADD e int DEFAULT 7; ALTER TABLE second ADD e int DEFAULT 7; COMMIT")
         running.wait_for("not copied again yet: the source went away")

@@ -65,7 +65,9 @@ def _topic(ground: Ground, fault: PlannedFault) -> str:
 def forget_offsets(ground: Ground, _: PlannedFault) -> Iterator[None]:
     """Connect's offsets of the connector are deleted, as with its topic."""
     with _stopped_connector(ground) as (client, name):
+        config = client.config(name) or {}
         offsets.forget_offsets(client, name, ground.site.settings.log)
+        client.put(name, config)
         yield
 
 
