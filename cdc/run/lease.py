@@ -4,7 +4,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -95,23 +95,27 @@ class Leases:
     def hold(self, follower: str) -> Iterator[Lease]:
         """Hold the lease of a follower, or of the COPIES, as long as the context lasts.
 
-        Raises RefusedError when another process holds it.
+        Raises RefusedError when another process holds it, PreconditionError when its file cannot be made or locked.
 
         Across machines, Delta's conflict check, OpenSearch's versions and Kafka's fencing refuse a second writer
         (*Designing Data-Intensive Applications*, chapter 8, "Fencing tokens").
         """
         lock = self._lock_path(follower)
-        lock.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            # waits a moment: somebody may just be looking whether the lease is held
-            with FileLock(lock, timeout=LOOK_SECONDS):
+        with ExitStack() as held:
+            try:
+                lock.parent.mkdir(parents=True, exist_ok=True)
+                # waits a moment: somebody may just be looking whether the lease is held
+                held.enter_context(FileLock(lock, timeout=LOOK_SECONDS))
                 lease = Lease(follower, lock, _file_identity(lock))
                 # what ended the last holder stands until a stream runs again, and not only until somebody has tried
                 lease.write_note(_read_problem(lock))
                 reach("lease.taken")
-                yield lease
-        except Timeout:
-            raise _refuse(follower, lock) from None
+            except Timeout:
+                raise _refuse(follower, lock) from None
+            except OSError as error:
+                raise _to_precondition_error(lock, "taken", error) from None
+            # outside of the translation: errors of who holds it are not the lease's
+            yield lease
 
     def is_held(self, follower: str) -> bool:
         """Does a process on this machine hold the follower's lease?
@@ -128,10 +132,7 @@ class Leases:
         except BlockingIOError:
             return True
         except OSError as error:
-            lock = self._lock_path(follower)
-            raise PreconditionError(
-                f"the lease {lock} cannot be read: {error.strerror}", "correct its rights, or those of its disk"
-            ) from None
+            raise _to_precondition_error(self._lock_path(follower), "read", error) from None
         return False
 
     def require_free(self, follower: str) -> None:
@@ -150,6 +151,12 @@ class Leases:
 
     def _lock_path(self, follower: str) -> Path:
         return self.folder / f"{follower}.lock"
+
+
+def _to_precondition_error(lock: Path, verb: str, error: OSError) -> PreconditionError:
+    return PreconditionError(
+        f"the lease {lock} cannot be {verb}: {error.strerror}", "correct its rights, or those of its disk"
+    )
 
 
 def _refuse(follower: str, lock: Path) -> RefusedError:
