@@ -3,7 +3,7 @@
 import resource
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from itertools import chain
@@ -223,12 +223,18 @@ def _wait_for_streams(
     """Wait for the streams to end; stop them, and return the reason, as soon as `find_fatal` has one."""
     fatal = None
     try:
-        while not fatal and wait(running, LOOK_SECONDS).not_done:
+        while not fatal and not _are_over(running):
             fatal = find_fatal()
     finally:
         # also for a second Ctrl-C, which is raised here: the pool waits for its streams, and nobody else stops them
         stopping.set()
     return fatal
+
+
+def _are_over(running: Sequence[Future[CdcError | None]]) -> bool:
+    """Have all ended until the next look, or one by a defect? Then all end: nobody would notice that it is missing."""
+    ended, others = wait(running, LOOK_SECONDS, FIRST_EXCEPTION)
+    return not others or any(stream.exception() for stream in ended)
 
 
 def _check_source(

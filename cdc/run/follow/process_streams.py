@@ -41,7 +41,7 @@ from cdc.run.pipeline import Pipeline
 from cdc.run.repair_requests import TableRequests
 from cdc.run.scratch import open_scratch
 from cdc.run.shutdown import POLL_SECONDS, StreamEnd
-from cdc.run.spark.errors import SparkEndedError
+from cdc.run.spark.errors import SparkEndedError, to_cdc_error
 from cdc.run.status.stream_report import open_reports
 from cdc.run.tables.resume_check import require_position
 from cdc.run.views.kept_views import open_keeper
@@ -122,8 +122,9 @@ class ProcessStreams:
         """Run one follower's stream until it ends; returns its failure. One that ends the process sets `stopping`."""
         requests = self._pipeline.requests
         done, reporter = StreamEnd(self._stopping, partial(requests.ends_stream, name)), self._reporter(name)
-        # a start is what an older request asks for
-        requests.take_restart(name)
+        # a start is what an older request asks for; one that stays is taken with the others
+        with suppress(OSError):
+            requests.take_restart(name)
         # what has ended the stream before, if anything has, is over as far as is known
         self._context.leases[name].write_note(None)
         is_lake = name == self._lake
@@ -132,12 +133,11 @@ class ProcessStreams:
         waits = None if is_lake or self._context.target is not None else reporter
         with ExitStack() as held:
             start = self._starter(name, done, reporter, held)
-            self._hand_over(name, done, held)
+            heed = partial(self._heed_requests, name, done, held, ProblemReporter())
             runner = StreamRunner(name, start, done, self._say, waits, self._meters[name].note_retry)
-            failure = runner.run()
+            failure = heed() or runner.run()
             while failure is None and not done.is_for_good:
-                self._hand_over(name, done, held)
-                failure = self._keep_request(name, done, held) or runner.run()
+                failure = heed() or runner.run()
         if failure:
             reporter.report(failure)
         else:
@@ -168,6 +168,20 @@ class ProcessStreams:
                 requests.take_back(name)
             self._stopping.wait(POLL_SECONDS)
         lease.write_note(None)
+
+    def _heed_requests(self, name: str, done: StreamEnd, held: ExitStack, reporter: ProblemReporter) -> CdcError | None:
+        """Do what is asked of the stream; returns the pause if somebody waits for the stream's target."""
+        try:
+            self._hand_over(name, done, held)
+            pause = self._keep_request(name, done, held)
+        except Exception as error:  # noqa: BLE001 - the stream would end in silence, while the others go on
+            failure = error if isinstance(error, CdcError) else to_cdc_error(f"what is asked of {name}", error)
+            if reporter.report(failure):
+                self._say(WarningLine.of(f"{name}: {failure}; trying again until it works", failure))
+            self._stopping.wait(POLL_SECONDS)
+            return None
+        reporter.clear()
+        return pause
 
     def _keep_request(self, name: str, done: StreamEnd, held: ExitStack) -> CdcError | None:
         """Wait as long as the follower is paused; returns the pause if somebody waits for the stream's target."""

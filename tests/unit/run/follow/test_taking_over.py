@@ -1,6 +1,7 @@
 """A follow takes its followers over before it says that it follows them."""
 
 import threading
+from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -8,6 +9,8 @@ from typing import Any, cast
 import pytest
 
 from cdc.core.errors import CdcError, RefusedError, UnreachableError
+from cdc.core.fail_points import arm
+from cdc.run.follow.follow import _wait_for_streams
 from cdc.run.follow.process_streams import FollowContext, ProcessStreams
 from cdc.run.requests import Requests
 
@@ -70,3 +73,35 @@ def test_a_stream_takes_over_before_it_reads() -> None:
     assert make_streams(heard, stopping, TAKEN).run("latest") is TAKEN
     assert stopping.is_set()
     assert heard == ["closed"]
+
+
+def test_a_request_that_cannot_be_taken_is_told_and_the_stream_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard, stopping, requests, runs = list[str](), threading.Event(), Requests(tmp_path), list[int]()
+
+    class Runner:
+        def __init__(self, *_: object) -> None: ...
+
+        def run(self) -> None:
+            runs.append(len(runs))
+            if len(runs) == 1:
+                requests.restart("latest")
+                arm("request.taken:raise")
+            else:
+                stopping.set()
+
+    monkeypatch.setattr("cdc.run.follow.process_streams.StreamRunner", Runner)
+    assert make_streams(heard, stopping, None, tmp_path).run("latest") is None
+    assert len(runs) == 2
+    [told, closed] = map(str, heard)
+    assert told.startswith("latest: what is asked of latest stopped: [Errno 5] fail point request.taken")
+    assert closed == "closed"
+
+
+def test_a_stream_that_ends_by_a_defect_ends_the_process() -> None:
+    """Nobody would notice that one is missing while the others go on."""
+    stopping, defect, others = threading.Event(), Future[CdcError | None](), Future[CdcError | None]()
+    defect.set_exception(AssertionError("a defect"))
+    assert _wait_for_streams([defect, others], lambda: None, stopping) is None
+    assert stopping.is_set()
