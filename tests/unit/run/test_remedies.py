@@ -153,7 +153,7 @@ class Topics:
 
 @given(
     configured=st.integers(1, 3),
-    there=st.dictionaries(st.integers(0, 6), st.integers(1, 4)),
+    there=st.dictionaries(st.integers(0, 7), st.integers(1, 4)),
     messages=st.booleans(),
 )
 @example(configured=1, there={5: 2}, messages=False)
