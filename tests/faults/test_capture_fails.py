@@ -116,5 +116,7 @@ def transaction_left_open(pipeline: Pipeline) -> Iterator[None]:
     producer.begin_transaction()
     producer.produce(topic, key=b"[]", value=b"{}")
     producer.flush()
-    yield
-    producer.abort_transaction()
+    try:
+        yield
+    finally:
+        producer.abort_transaction()

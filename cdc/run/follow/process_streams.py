@@ -135,7 +135,7 @@ class ProcessStreams:
             start = self._starter(name, done, reporter, held)
             heed = partial(self._heed_requests, name, done, held, ProblemReporter())
             runner = StreamRunner(name, start, done, self._say, waits, self._meters[name].note_retry)
-            failure = heed() or runner.run()
+            failure: CdcError | None = None
             while failure is None and not done.is_for_good:
                 failure = heed() or runner.run()
         if failure:
