@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 import numpy as np
@@ -52,10 +52,11 @@ WHOLE_ROWS: Final = WholeRows()
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """Bulk actions in columns: their ids, and their lines of the request."""
+    """Bulk actions of one kind, in columns: their ids, and their lines of the request."""
 
     ids: pa.Array
     lines: pa.Array
+    are_deletes: bool = False
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -69,10 +70,10 @@ class Operations:
 
     def take(self, at: Sequence[int]) -> "Operations":
         places = pa.array(at, pa.int64())
-        return Operations(self.ids.take(places), self.lines.take(places))
+        return replace(self, ids=self.ids.take(places), lines=self.lines.take(places))
 
     def slice(self, start: int, length: int | None = None) -> "Operations":
-        return Operations(self.ids.slice(start, length), self.lines.slice(start, length))
+        return replace(self, ids=self.ids.slice(start, length), lines=self.lines.slice(start, length))
 
 
 def operations(changes: FeedRows, table: Table, version: int, form: DocumentForm = WHOLE_ROWS) -> Iterator[Operations]:
@@ -95,7 +96,7 @@ def puts(at: Addresses, texts: pa.Array, version: int) -> Operations:
 
 
 def deletes(at: Addresses, version: int) -> Operations:
-    return Operations(at.ids, _lines("delete", at, version))
+    return Operations(at.ids, _lines("delete", at, version), are_deletes=True)
 
 
 def _meta(version: int) -> str:

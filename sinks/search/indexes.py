@@ -64,10 +64,10 @@ class Indexes:
     def note(self, client: OpenSearch, name: TableName) -> IndexNote | None:
         """Read the note of the table's index; None if there is none. Raises TableStoppedError if it is not ours."""
         index = self.name_of(name)
-        found = client.indices.get_mapping(index=index, params={"ignore_unavailable": "true"})
+        found = list(_read_notes(client, index))
         if not found:
             return None
-        note = IndexNote.from_meta(next(iter(found.values())).get("mappings", {}).get("_meta"))
+        [note, *_] = found
         if note is None or note.owner != self.owner or note.table.name != name:
             raise TableStoppedError(
                 f"{name}: index {index} is there already and is not this follower's",
@@ -97,6 +97,15 @@ class Indexes:
 
     def put_note(self, client: OpenSearch, index: str, note: IndexNote) -> None:
         client.indices.put_mapping(index=index, body={"_meta": note.as_meta()})
+
+    def check_filled(self, client: OpenSearch, name: TableName, index: str) -> None:
+        """Raise TableStoppedError if `index`, which a copy has filled, is not the one that was created for it.
+
+        One that is deleted meanwhile is created again by the next document, with a part of the rows and no note.
+        """
+        if not any(_read_notes(client, index)):
+            told = f"{name}: index {index} was deleted while it was filled"
+            raise TableStoppedError(told, "`cdc follow` copies it again from the lake by itself")
 
     def forget_copies(self, client: OpenSearch, found: Sequence[TableIndex]) -> None:
         """Remove the bookmarks of these indexes: they count as not copied."""
@@ -153,3 +162,10 @@ class Indexes:
                 f"{name}: OpenSearch refuses its index: {describe_error(error)}",
                 "mend that, by another name of a column, say; or name the table under leave_out of this follower",
             ) from error
+
+
+def _read_notes(client: OpenSearch, index: str) -> Iterator[IndexNote | None]:
+    """The note of each index with this name or alias; None of one that the toolkit did not make."""
+    found = client.indices.get_mapping(index=index, params={"ignore_unavailable": "true"})
+    for each in found.values():
+        yield IndexNote.from_meta(each.get("mappings", {}).get("_meta"))

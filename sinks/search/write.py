@@ -44,7 +44,8 @@ class IndexWriter:
         target = self._target(index, table, layout.COPY_VERSION)
         refused = write.fill(copy, table, target)
         reach("search.copy.filled")
-        client.indices.refresh(index=index)
+        client.indices.refresh(index=index, params={"ignore_unavailable": "true"})
+        self.indexes.check_filled(client, table.name, index)
         if not shape.is_default or (before and before.shape):
             self.refusals.forget(client, table.name)
         if refused:

@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 import httpx
 import pytest
+from opensearchpy import OpenSearch
 from pyspark.sql import SparkSession
 
 from cdc.columns.feed import FeedBatch, FeedRows
@@ -250,8 +251,9 @@ def test_closed_index_is_reported_and_kept(
     assert keyed(follower.rows(THINGS), THINGS) == ROWS
 
 
+@pytest.mark.parametrize("row", [written(1, "new"), None], ids=["put", "delete"])
 def test_index_deleted_during_a_batch_is_not_auto_created(
-    spark: SparkSession, follower: SearchFollower, search_url: str, name: str
+    spark: SparkSession, follower: SearchFollower, search_url: str, name: str, row: Row | None
 ) -> None:
     follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
     index = index_name(name, THINGS.name)
@@ -259,9 +261,31 @@ def test_index_deleted_during_a_batch_is_not_auto_created(
         there = follower._indexes.of_tables(client)
         httpx.delete(f"{search_url}/{index}.copy1").raise_for_status()
         with patch.object(Indexes, "of_tables", return_value=there):
-            follower.apply(one(THINGS, 1, written(1, "new")), at(1))
+            follower.apply(one(THINGS, 1, row), at(1))
     assert httpx.head(f"{search_url}/{index}").status_code == 404
     assert [stop.is_lost for stop in follower.stops().values()] == [True]
+
+
+def test_index_deleted_while_it_is_filled_is_no_copy(
+    spark: SparkSession, follower: SearchFollower, search_url: str, name: str
+) -> None:
+    made = f"{index_name(name, THINGS.name)}.copy1"
+    begin = Indexes.begin_copy
+
+    def begin_and_lose(indexes: Indexes, client: OpenSearch, table: Table) -> tuple[list[str], str]:
+        begun = begin(indexes, client, table)
+        httpx.delete(f"{search_url}/{made}").raise_for_status()
+        return begun
+
+    with patch.object(Indexes, "begin_copy", begin_and_lose):
+        follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
+    # the documents have created it again
+    assert httpx.head(f"{search_url}/{made}").status_code == 200
+    told = f"public.things: index {made} was deleted while it was filled → `cdc follow` copies it again from the lake"
+    assert (reason(follower).startswith(told), follower.bookmarks()) == (True, {})
+    follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
+    assert keyed(follower.rows(THINGS), THINGS) == ROWS
+    assert (follower.stops(), follower.bookmarks()) == ({}, {THINGS.name: MARK})
 
 
 ANSWERS = [
