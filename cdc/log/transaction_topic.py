@@ -1,7 +1,6 @@
 """The transaction topic, which has the order of commits: reads ENDs, and checks positions."""
 
 from collections.abc import Sequence
-from itertools import islice
 from typing import Final
 
 from cdc.columns.netting.ends import Ends, UnreadableEventError, concat_ends, parse_confirmed_lsn, read_ends
@@ -42,12 +41,13 @@ def read_ends_between(
 
     `written_ms` gets when each message of these offsets was written. Raises as `parse_ends` and `Reader.read` do.
     """
-    records = reader.read(topic, 0, log_start.to_topic_offset(start), log_start.to_topic_offset(stop))
     found: list[Ends] = []
-    while some := list(islice(records, AT_A_TIME)):
+    pieces = reader.read_offsets(topic, 0, log_start.to_topic_offset(start), log_start.to_topic_offset(stop))
+    # without a record for each message, which took half of the time
+    for offsets, values, at_ms in pieces:
         if written_ms is not None:
-            written_ms |= {log_start.to_end_offset(record.offset): record.written_ms for record in some}
-        found.append(parse_ends(topic, [record.offset for record in some], [record.value for record in some]))
+            written_ms |= zip(map(log_start.to_end_offset, offsets), at_ms, strict=True)
+        found.append(parse_ends(topic, offsets, values))
     return concat_ends(found).to_positions(log_start)
 
 

@@ -18,7 +18,7 @@ from tests.support.cdc_inprocess import problems
 LIMIT_SECONDS: Final = 240.0
 STRANGER: Final = re.compile(r"topic (\S+) is there already and is not this follower's .*, or delete it")
 PATIENCE_SECONDS: Final = 20.0
-"""After so long an operator looks at `cdc status`, and does what it says."""
+"""After so long an operator to whom nothing was told looks at `cdc status`, and does what it says."""
 
 
 class Followed:
@@ -27,6 +27,8 @@ class Followed:
     def __init__(self, world: World) -> None:
         self._world = world
         self.job: Thread | Process | None = None
+        self._heard = 0
+        """The lines of the present one that the operator has read."""
         self.waited: Waited = {}
         """What the last wait took until each follower was there."""
 
@@ -36,6 +38,7 @@ class Followed:
         if self.job is not None and (not self.job.is_running or not isinstance(self.job, kind)):
             self.end()
         if self.job is None:
+            self._heard = 0
             self.job = Process(self._world, armed=armed) if kind is Process else Thread(self._world, armed)
             if not armed:
                 self.job.await_start()
@@ -59,7 +62,10 @@ class Followed:
                 self._await_or_end(job)
             except CdcError as error:
                 # one that ends just now says more than the one who waits for it
-                lines = [job.end] if job.end else [*self._find_problems(), str(error)]
+                lines = (
+                    [job.end] if job.end else [*self._find_problems(), *([] if self._is_told(job) else [str(error)])]
+                )
+                self._heard = len(job.lines)
                 told += [line for line in lines if line not in told]
                 self.do_as_told(lines)
             else:
@@ -70,7 +76,11 @@ class Followed:
         """Wait for all followers. Raises CdcError when that is in vain, or it has ended."""
         if not job.is_running:
             raise CdcError(job.end or "it has ended", "start it again")
-        self.waited = await_all(self._world, lambda: job.is_running, PATIENCE_SECONDS)
+        self.waited = await_all(self._world, lambda: job.is_running and not self._is_told(job), PATIENCE_SECONDS)
+
+    def _is_told(self, job: Thread | Process) -> bool:
+        """Has it said since that somebody has to do something? Its log raises an alarm then."""
+        return any(find_command(line) and "by itself" not in line for line in job.lines[self._heard :])
 
     def _find_problems(self) -> list[str]:
         return problems(self._world.pipeline)

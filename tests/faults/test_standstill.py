@@ -12,6 +12,7 @@ from cdc.config.settings import CAPTURE
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.capture.connector_state import look_up
 from cdc.connect.source.access import connection as source
+from cdc.connect.source.schema_history import history_table
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Lsn
 from cdc.core.table import TableName
@@ -23,7 +24,16 @@ from cdc.run.control import control
 from cdc.run.control.question import ControlVerb
 from cdc.run.health import patience
 from cdc.run.verify.verify import verify as run_verify
-from tests.support.cdc_inprocess import Following, bootstrap, catch_up, following, lend, problems, verify
+from tests.support.cdc_inprocess import (
+    bootstrap,
+    catch_up,
+    following,
+    lend,
+    problems,
+    recapture_all,
+    started,
+    verify,
+)
 from tests.support.further import further
 from tests.support.parts.pipelines import END_SENDERS, MakePipeline, Pipeline
 from tests.support.waiting import until
@@ -133,7 +143,9 @@ def test_blocked_producer_is_reported_and_bootstrap_repairs_it(pipeline: Pipelin
     bootstrap(pipeline, spark)
     work = work_on(pipeline, 3)
     with Admin(pipeline.settings.log) as admin:
-        admin.delete([message_topic(pipeline.settings.log.prefix)])
+        admin.delete_wholly([message_topic(pipeline.settings.log.prefix)])
+    # else the topic would be missed before anything stands still
+    pipeline.configure(WANTED, "connect:\n")
     pipeline.run(MESSAGES[0])
     work.write(5)
     with pytest.raises(PreconditionError, match="capture stands still since"):
@@ -269,20 +281,66 @@ def test_verify_reports_a_failed_connector_at_once(own_pipeline: Pipeline, spark
     check_refused(pipeline, f"connector {name} failed: .*the newest commit in the log is from .*`cdc bootstrap` starts")
 
 
-def test_deleted_change_topic_is_named(own_pipeline: Pipeline, spark: SparkSession) -> None:
+def test_table_of_a_deleted_topic_is_copied_again(own_pipeline: Pipeline, spark: SparkSession) -> None:
     # nothing was read from the topic before
     pipeline = own_pipeline
     bootstrap(pipeline, spark)
     topic = change_topic(pipeline.settings.log.prefix, TableName.parse(ORDERS))
-    alone = Following(pipeline, spark, tuple(pipeline.settings.followers))
-    alone.start()
-    try:
+    with following(pipeline, spark) as running:
         with Admin(pipeline.settings.log) as admin:
-            admin.delete([topic])
+            admin.delete_wholly([topic])
         work_on(pipeline, 9).write(5)
-        alone.wait_for(f"topic {topic} is not there → `cdc bootstrap` makes it again")
-        bootstrap(pipeline, spark)
-        alone.wait_for("capture: runs again")
+        running.wait_for(f": topic {topic} is gone; the others go on → `cdc follow` copies it as it is now")
+        running.wait_for(f"{ORDERS} is copied again")
+        work_on(pipeline, 10).write(5)
         assert verify(pipeline, spark).is_equal
-    finally:
-        alone.end()
+        assert not problems(pipeline)
+
+
+def test_deleted_topic_of_shapes_is_made_again(own_pipeline: Pipeline, spark: SparkSession) -> None:
+    pipeline, log = own_pipeline, own_pipeline.settings.log
+    bootstrap(pipeline, spark)
+    topic = change_topic(log.prefix, history_table(pipeline.settings.source).name)
+    told = f"topic {topic} is gone → `cdc bootstrap` makes it again"
+    with following(pipeline, spark) as running:
+        with Admin(log) as admin:
+            admin.delete_wholly([topic])
+        running.wait_for(f"capture: {told}")
+        assert problems(pipeline) == [told]
+        work_on(pipeline, 9).write(5)
+        bootstrap(pipeline, spark)
+        running.wait_for("capture: runs again")
+        assert verify(pipeline, spark).is_equal
+        assert not problems(pipeline)
+
+
+def test_deleted_topic_is_named_where_nobody_follows(own_pipeline: Pipeline, spark: SparkSession) -> None:
+    pipeline = own_pipeline
+    bootstrap(pipeline, spark)
+    topic = change_topic(pipeline.settings.log.prefix, TableName.parse(ORDERS))
+    with Admin(pipeline.settings.log) as admin:
+        admin.delete_wholly([topic])
+    told = f"topic {topic} is gone → `cdc follow` copies {ORDERS} again by itself"
+    assert told in problems(pipeline)
+    check_refused(pipeline, told)
+    with following(pipeline, spark) as running:
+        running.wait_for(f"{ORDERS} is copied again")
+        assert verify(pipeline, spark).is_equal
+        assert not problems(pipeline)
+
+
+def test_deleted_order_of_commits_is_told_at_once(own_pipeline: Pipeline, spark: SparkSession) -> None:
+    pipeline = own_pipeline
+    bootstrap(pipeline, spark)
+    topic = transaction_topic(pipeline.settings.log.prefix)
+    with started(pipeline, spark, *pipeline.settings.followers) as running:
+        running.wait_for("following")
+        with Admin(pipeline.settings.log) as admin:
+            admin.delete_wholly([topic])
+        running.wait_for(f"there is no topic {topic}")
+        assert "`cdc recapture` starts the capture anew" in running.said[-1]
+    work_on(pipeline, 9).write(5)
+    recapture_all(pipeline, spark)
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
+    assert not problems(pipeline)

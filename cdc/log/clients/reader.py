@@ -101,6 +101,14 @@ class Reader:
         for found in self._stretches.read(LogPartition(topic, partition), start, end):
             yield [message.key() or b"" for message in found], [message.value() for message in found]
 
+    def read_offsets(
+        self, topic: str, partition: int, start: int, end: int
+    ) -> Iterator[tuple[list[int], list[bytes | None], list[int]]]:
+        """Read the same in pieces: the offsets of one, the values, and when each was written. Raises like `read`."""
+        for found in self._stretches.read(LogPartition(topic, partition), start, end):
+            offsets, written_ms = [each.offset() or 0 for each in found], [each.timestamp()[1] for each in found]
+            yield offsets, [each.value() for each in found], written_ms
+
     def read_messages(self, topic: str, partition: int, start: int, end: int) -> Iterator[Messages]:
         """Read the same as columns in pieces, without tombstones. Raises like `read`."""
         for found in self._stretches.read(LogPartition(topic, partition), start, end):

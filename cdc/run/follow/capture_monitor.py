@@ -104,6 +104,7 @@ class CaptureMonitor:
             # somebody may have altered the publication: rows that it leaves out are lost to the log
             publication.check_whole(connection, self._pipeline.settings.source)
             self._report_children(connection)
+            self._stop(self._health.topics.find_tables())
             found, state = self._health.check(allowed, connection), self._health.connector
             failure = state.failure if state else None
             self._send_password(failure)

@@ -12,6 +12,7 @@ from cdc.connect.capture.connector_state import ConnectorState, look_up
 from cdc.connect.source.access.connection import read_clock
 from cdc.core.errors import CdcError, HistoryLostError, PausedError, UnreachableError
 from cdc.run.health.continuity import check_slot
+from cdc.run.health.gone_topics import GoneTopics
 from cdc.run.health.observation import CaptureObserver
 from cdc.run.health.patience import Patience
 from cdc.run.health.result import Failing, Health, Healthy, fail_since
@@ -51,7 +52,7 @@ class CaptureHealth:
         self._is_behind_start = is_behind_start
         self._find_state = find_state or partial(find_connector, pipeline)
         self._asks_slot = asks_slot
-        self.observer = CaptureObserver(pipeline)
+        self.observer, self.topics = CaptureObserver(pipeline), GoneTopics(pipeline)
         self._sign: str | None = None
         self._began = 0.0
 
@@ -89,12 +90,19 @@ class CaptureHealth:
             # of a pause by our own verb it is known since when, and whose it is
             trouble = self._pipeline.requests.read_pause(CAPTURE) or trouble
         if trouble is None:
-            self._sign = None
-        if trouble is None or (self.is_idle and not self._has_lasted("idle", patience.idle)):
+            return self._check_topics(patience)
+        if self.is_idle and not self._has_lasted("idle", patience.idle):
             return Healthy()
         if not explains:
             return Failing(trouble, None, self.is_idle or self._is_final(trouble, patience), str(trouble))
         return self._explain(self.connector, trouble, patience, connection)
+
+    def _check_topics(self, patience: Patience) -> Health:
+        """Check that a connector that runs has all of its topics; who starts one has just made them."""
+        if self._is_behind_start or (gone := self.topics.find_error()) is None:
+            self._sign = None
+            return Healthy()
+        return Failing(gone, None, self._is_final(gone, patience), str(gone), is_still=True)
 
     def judge(self, error: CdcError, patience: Patience) -> Failing:
         """Make the result of a check that ended with this error."""

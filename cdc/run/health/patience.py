@@ -23,6 +23,9 @@ LOCK_MILLISECONDS: Final = 3_000
 VISIBLE_SECONDS: Final = 10.0
 """For a commit in the log to become visible: its markers reach the partitions one by one (KIP-98)."""
 
+GONE_SECONDS: Final = 5.0
+"""How long a table's topic must be gone until the table is copied again."""
+
 # Between two checks
 LOOK_SECONDS: Final = 2.0
 """Of a caller who waits for data: most waits end before the first check."""

@@ -18,7 +18,15 @@ from cdc.core.text.error_text import pick_root_cause
 from cdc.postgres import errors as postgres_errors
 from cdc.run.spark.java_logs import find_log
 
-UNREACHABLE = ("TimeoutException", "DisconnectException", "Connection refused", "TimeoutError", "NoBrokersAvailable")
+UNREACHABLE = (
+    "TimeoutException",
+    "DisconnectException",
+    "Connection refused",
+    "TimeoutError",
+    "NoBrokersAvailable",
+    # a topic that is gone is named at the next try
+    "UnknownTopicOrPartitionException",
+)
 """Signs, in the text of a failure of Spark's Kafka source, that the brokers do not answer."""
 CDC_ERROR = re.compile(r"^cdc\.core\.errors\.(\w+): (.*?)(?: → (.*))?$", re.MULTILINE)
 """The last line of a task's traceback when the task raised a CdcError."""

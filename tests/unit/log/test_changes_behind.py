@@ -14,7 +14,20 @@ from cdc.log.clients.reader import Reader, Record
 TOPIC, OWN = "p.transaction", "public.things"
 
 
-class CountedReader:
+class InPieces:
+    """Of a topic in memory that is read record by record."""
+
+    def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Record]:
+        raise NotImplementedError
+
+    def read_offsets(
+        self, topic: str, partition: int, start: int, end: int
+    ) -> Iterator[tuple[list[int], list[bytes | None], list[int]]]:
+        found = [*self.read(topic, partition, start, end)]
+        yield [each.offset for each in found], [each.value for each in found], [each.written_ms for each in found]
+
+
+class CountedReader(InPieces):
     """A transaction topic with an END at each offset, whose commit is at that LSN; `read_count`: messages read."""
 
     def __init__(self, commits: int) -> None:

@@ -12,9 +12,10 @@ from cdc.core.errors import HistoryLostError
 from cdc.core.position import FIRST_LOG, Lsn
 from cdc.log.clients.reader import Reader, Record
 from cdc.log.transaction_topic import EndsAbove, has_confirmed
+from tests.unit.log.test_changes_behind import InPieces
 
 
-class Topic:
+class Topic(InPieces):
     """A transaction topic in memory: `lsns` of ENDs by offset, None where something else lies; it begins at `first`."""
 
     def __init__(self, lsns: list[int | None], first: int) -> None:

@@ -44,6 +44,7 @@ class World:
         self.obstacle: CdcError | None = None
         self.moved: CdcError | None = None
         self.upgrade: Upgrade | None = None
+        self.gone: CdcError | None = None
         self.now = 0.0
         self.looks = 0
         patched.setattr(capture_health, "look_up", lambda *_: give(self.connector))
@@ -54,6 +55,7 @@ class World:
         patched.setattr(capture_health, "check_slot", lambda *_: give(self.moved))
         patched.setattr(capture_health, "find_new_cluster", lambda *_: self.upgrade)
         patched.setattr(CaptureObserver, "newest", lambda _: (None, 1000.0))
+        patched.setattr(capture_health, "GoneTopics", lambda _: SimpleNamespace(find_error=lambda: self.gone))
 
     @property
     def pipeline(self) -> Pipeline:
@@ -283,3 +285,23 @@ def test_error_that_ended_a_check_is_final_by_its_kind(
     health.judge(error, BESIDE)
     world.now = seconds
     assert health.judge(error, BESIDE) == Failing(error, None, final, str(error))
+
+
+GONE = PreconditionError("topic p.public.things is gone", "`cdc follow` copies public.things again by itself")
+
+
+@pytest.mark.parametrize(
+    ("allowed", "at", "final"), [(AT_ONCE, 0.0, True), (VERIFY, 59.0, False), (VERIFY, 60.0, True)]
+)
+def test_a_topic_that_is_gone_fails_before_anything_stands_still(
+    world: World, allowed: Patience, at: float, *, final: bool
+) -> None:
+    world.gone = GONE
+    found = last_of(world, allowed, 0.0, at)
+    assert isinstance(found, Failing)
+    assert (found.error, found.is_final, world.looks) == (GONE, final, 0)
+
+
+def test_who_starts_the_connector_has_made_its_topics(world: World) -> None:
+    world.gone = GONE
+    assert world.health(is_behind_start=True).check(STARTING) == Healthy()
