@@ -67,6 +67,7 @@ class LatestFollower:
 
         Stops a table whose topic cannot be created, or is not ours.
         """
+        self._states.open_again()
         stopped = self._states.read().stops
         going = [table for table in tables if table.name not in stopped]
         self._stop(going, self._prepare(going))
@@ -108,6 +109,7 @@ class LatestFollower:
 
         Stops the table if rows of it are refused.
         """
+        self._states.open_again()
         stops = self._prepare([table], look=True)
         self._stop([table], stops or self._bulkhead.collect(lambda each: self._load(each, copy, bookmark), [table]))
 

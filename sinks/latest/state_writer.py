@@ -14,7 +14,11 @@ from cdc.sinks.transactional_state import TopicState, TransactionalState
 
 
 class StateWriter(TransactionalState[LatestState]):
-    """Writes the positions topic."""
+    """Writes the positions topic.
+
+    If somebody deletes that topic under a writer, its state is written anew: without it, the topics of the tables would
+    be nobody's.
+    """
 
     def __init__(self, log: LogSettings, owner: Owner) -> None:
         self._owner = owner
@@ -23,6 +27,38 @@ class StateWriter(TransactionalState[LatestState]):
         empty = LatestState()
         reader = TopicState(log, topic.name, empty, partial(states.after, owner))
         super().__init__(log, owner, empty, reader, topic)
+        self._empty = self._last = empty
+
+    def close(self) -> None:
+        super().close()
+        # from here on, another one may write
+        self._last = self._empty
+
+    def _close(self) -> None:
+        # of a writer that has failed, whose transaction counts for nothing
+        if self.has_writer and self.state != self._empty:
+            self._last = self.state
+        super()._close()
+
+    def open(self) -> TransactionalWriter:
+        is_new = not self.has_writer
+        writer = super().open()
+        # whoever else had taken over has left a claim, and nobody deletes single records
+        if is_new and self._last != self._empty and self.state == self._empty:
+            self._restore(self._last)
+        return writer
+
+    def open_again(self) -> None:
+        """Open a writer that has failed: what it knows may be all that is known."""
+        if self._last != self._empty:
+            self.open()
+
+    def _restore(self, lost: LatestState) -> None:
+        with self.transaction() as writer:
+            for record in lost.tables.values():
+                self.write_record(writer, record)
+            self.write_position(writer, lost.position)
+        self.state = lost
 
     def register(self, records: Sequence[TableRecord]) -> None:
         """Write records of tables in a transaction of their own."""

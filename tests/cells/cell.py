@@ -27,7 +27,7 @@ VERB_PHASES: Final = ("bootstrap", "recapture")
 """Phases that are one verb, from its start to its end."""
 BY_PROCESS: Final = ("kill", "process killed", "process stopped")
 """Kinds for which `follow` is a process of its own."""
-TOPICS: Final = ("changes", "transactions", "latest", "positions")
+TOPICS: Final = ("changes", "transactions", "latest", "positions", "matches", "alerts")
 
 COPIES: Final[tuple[FailPoint, ...]] = ("copy.begun", "copy.written", "copy.loaded")
 SETUP: Final[tuple[FailPoint, ...]] = (
@@ -166,6 +166,6 @@ def _find_reason_in_log(cell: Cell) -> str | None:
         return "a thing of another component"
     if cell.phase in (*VERB_PHASES, "joining", "schema", "maintenance"):
         return "the log is the same as when the pipeline is steady"
-    if cell.kind == "partition added" and cell.component in ("latest", "positions"):
+    if cell.kind == "partition added" and cell.component in TOPICS[2:]:
         return "a topic of our own, whose partitions nobody may add to: its keys would move"
     return None

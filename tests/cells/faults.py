@@ -192,6 +192,8 @@ def topic_of(world: World, component: str) -> str:
         "transactions": transaction_topic(log.prefix),
         "latest": latest_topic(log.prefix, orders),
         "positions": positions_topic(log.prefix),
+        "matches": f"{log.prefix}.alerts-matches-present",
+        "alerts": f"{log.prefix}.alerts-position",
     }
     return names[component]
 

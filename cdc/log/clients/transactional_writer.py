@@ -81,6 +81,8 @@ class TransactionalWriter:
             "message.max.bytes": self._log.latest.max_record_bytes,
             # librdkafka refuses a record larger than its buffer, even if that is empty
             "queue.buffering.max.kbytes": max(BUFFER_BYTES, 2 * self._log.latest.max_record_bytes) // 1024,
+            # for so long a missing topic counts as one that is being made: who makes one of ours waits for it
+            "topic.metadata.propagation.max.ms": 3_000,
             # the partitioner of Kafka's Java client, which wrote the copy: a key must stay in its partition
             "partitioner": "murmur2_random",
             "compression.type": "lz4",

@@ -15,7 +15,7 @@ from cdc.core.errors import PreconditionError, RefusedError
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.log.clients.topics import Admin, Topic
 from cdc.log.clients.transactional_writer import TransactionalWriter, WriterFencedError
-from cdc.log.names import latest_topic
+from cdc.log.names import latest_topic, positions_topic
 from cdc.log.settings import LatestTopicSettings, LogSettings
 from cdc.sinks.lake.feed.commit_changes import LazyParts
 from cdc.sinks.latest import state
@@ -307,6 +307,37 @@ def test_a_topic_that_goes_while_it_is_written_is_missed(
     follower.apply(two({(1,): row(1, "again")}), at(2))
     assert (follower.stops(), follower.position()) == ({}, at(2))
     assert keyed(follower.rows(THINGS), THINGS)[1,]["big"] == "again"
+
+
+def test_a_state_that_goes_under_its_writer_is_written_anew(
+    spark: SparkSession, start: Start, log: LogSettings
+) -> None:
+    follower = loaded(spark, start(), THINGS, OTHERS)
+    follower.apply(two({(1,): row(1, "kept")}), at(1))
+    with Admin(log) as admin:
+        admin.delete_wholly([positions_topic(log.prefix)])
+    with pytest.raises(PreconditionError, match="no such topic"):
+        follower.apply(two({(1,): row(1, "lost")}), at(2))
+    # as `cdc follow` tries again
+    follower.prepare([THINGS, OTHERS])
+    assert (follower.bookmarks(), follower.position()) == ({THINGS.name: MARK, OTHERS.name: MARK}, at(1))
+    follower.apply(two({(1,): row(1, "again")}), at(2))
+    follower.close()
+    other = start()
+    assert (other.bookmarks(), other.stops(), other.position()) == (
+        {THINGS.name: MARK, OTHERS.name: MARK},
+        {},
+        at(2),
+    )
+    assert keyed(other.rows(THINGS), THINGS)[1,]["big"] == "again"
+    # one that was closed keeps nothing: another may write meanwhile
+    other.apply(two({(1,): row(1, "new")}), at(3))
+    other.close()
+    with Admin(log) as admin:
+        admin.delete_wholly([positions_topic(log.prefix)])
+    other.prepare([THINGS, OTHERS])
+    told = "is there already and is not this follower's"
+    assert [told in stop.what for stop in other.stops().values()] == [True, True]
 
 
 def test_a_writer_that_was_fenced_is_told_so_wherever_it_hears_of_it(kafka_bootstrap: str, log: LogSettings) -> None:

@@ -14,7 +14,7 @@ from cdc.core.errors import HistoryLostError, PreconditionError, TopicLostError
 from cdc.core.fail_points import reach
 from cdc.core.position import BEFORE_LOG, Offsets, Position, without_topic
 from cdc.core.table import Table, TableName
-from cdc.core.table_state import ACTIVE, Followed, Joining
+from cdc.core.table_state import ACTIVE, Followed
 from cdc.core.text.lines import WarningLine
 from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic
@@ -229,8 +229,7 @@ class LakeStream:
                 reach("join.ended")
                 return joined
             except TopicLostError as lost:
-                joining = [table.table for table in self._follower.tables.select(Joining).values()]
-                self._stop_table_of(lost, joining, self._position.next_offsets)
+                self._stop_table_of(lost, self._position.next_offsets)
 
     def _repair(self) -> None:
         """Put the rows right that a repair has read from the source up to here; the cut of the next run has them."""
@@ -291,12 +290,13 @@ class LakeStream:
             try:
                 return tables, changes, self._read_tables(run, tables, changes, start)
             except TopicLostError as lost:
-                start = self._stop_table_of(lost, tables, start)
+                start = self._stop_table_of(lost, start)
 
-    def _stop_table_of(self, lost: TopicLostError, tables: Sequence[Table], start: Offsets) -> Offsets:
+    def _stop_table_of(self, lost: TopicLostError, start: Offsets) -> Offsets:
         """Stop the table of a lost topic, to be copied again; returns the offsets without that topic's."""
+        # of a table that has stopped already, no more is left than its place in the reader
         self._readers.small.forget(lost.topic)
-        names = [table.name for table in tables if change_topic(self._config.log.prefix, table.name) == lost.topic]
+        names = [name for name in self._follower.tables.all() if self._topic_of(name) == lost.topic]
         if not names:
             raise lost
         # earlier runs are applied with the table as it was
@@ -305,6 +305,9 @@ class LakeStream:
         self._position = replace(self._position, next_offsets=without_topic(self._position.next_offsets, lost.topic))
         return without_topic(start, lost.topic)
 
+    def _topic_of(self, table: TableName) -> str:
+        return change_topic(self._config.log.prefix, table)
+
     def _read_tables(self, run: Ends, tables: Sequence[Table], changes: int, start: Offsets) -> ReadRun | ReadLargeRun:
         # a Spark job takes 0.6 s even for one message; the driver reads a small run in milliseconds
         if changes <= self._config.delta.small_run_changes:
@@ -312,7 +315,7 @@ class LakeStream:
             # few changes may be many bytes
             with suppress(RunTooLargeError):
                 return self._readers.small.read(run, tables, start, applied, MOST_RUN_BYTES)
-        topics = {table.name: change_topic(self._config.log.prefix, table.name) for table in tables}
+        topics = {table.name: self._topic_of(table.name) for table in tables}
         most, missing = self._cuts.most_bytes(run), find_missing(self._follower, run, topics)
         return self._readers.large.read(run, missing, start, most)
 
