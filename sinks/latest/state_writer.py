@@ -1,12 +1,13 @@
 """The state of one latest log, and the transactions in which it changes."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from cdc.core.position import Position
 from cdc.log.clients.transactional_writer import TransactionalWriter
 from cdc.log.settings import LogSettings
-from cdc.sinks.latest import layout
+from cdc.sinks.latest import layout, topics
 from cdc.sinks.latest import state as states
 from cdc.sinks.latest.state import LatestState, TableRecord
 from cdc.sinks.owner import Owner
@@ -54,11 +55,14 @@ class StateWriter(TransactionalState[LatestState]):
             self.open()
 
     def _restore(self, lost: LatestState) -> None:
+        # of a table whose topic is gone as well, nothing is left
+        gone = topics.missing(self._log, [*lost.tables])
+        records = [replace(each, bookmark=None) if name in gone else each for name, each in lost.tables.items()]
         with self.transaction() as writer:
-            for record in lost.tables.values():
+            for record in records:
                 self.write_record(writer, record)
             self.write_position(writer, lost.position)
-        self.state = lost
+        self.state = LatestState(lost.position, {record.table.name: record for record in records})
 
     def register(self, records: Sequence[TableRecord]) -> None:
         """Write records of tables in a transaction of their own."""

@@ -1,6 +1,7 @@
 """The follower's topics: reads what there is, and writes changes with the position in one transaction."""
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Self
@@ -110,7 +111,7 @@ class MatchLog:
     def commit(self, find_changes: FindChanges, reached: Reached, moment: Moment) -> None:
         """Write matches and ends of matches, and how far the follower is: consumers see all of it, or nothing."""
         self.open()
-        with self._states.transaction() as writer:
+        with self._transaction() as writer:
             for change in find_changes(self.matches):
                 for topic, record in self._records_of(change, moment):
                     writer.write(topic.name, record.key, record.value)
@@ -125,10 +126,20 @@ class MatchLog:
             self._states.close()
             raise
 
+    @contextmanager
+    def _transaction(self) -> Iterator[TransactionalWriter]:
+        """Open a transaction; after a failure, which may be of a topic that is gone, the next `open` looks at them."""
+        try:
+            with self._states.transaction() as writer:
+                yield writer
+        except BaseException:
+            self._has_topics = False
+            raise
+
     def store(self, reached: Reached) -> None:
         """Write how far the follower is, and no match."""
         self.open()
-        with self._states.transaction() as writer:
+        with self._transaction() as writer:
             self._write_reached(writer, reached)
         self._states.state = MatchState(reached, self.matches)
 

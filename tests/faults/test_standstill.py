@@ -281,20 +281,25 @@ def test_verify_reports_a_failed_connector_at_once(own_pipeline: Pipeline, spark
     check_refused(pipeline, f"connector {name} failed: .*the newest commit in the log is from .*`cdc bootstrap` starts")
 
 
-def test_table_of_a_deleted_topic_is_copied_again(own_pipeline: Pipeline, spark: SparkSession) -> None:
-    # nothing was read from the topic before
+@pytest.mark.parametrize("policy", ["evolve", "additive"])
+def test_table_of_a_deleted_topic_is_copied_again(own_pipeline: Pipeline, spark: SparkSession, *, policy: str) -> None:
     pipeline = own_pipeline
+    pipeline.configure("on_schema_change: evolve", f"on_schema_change: {policy}")
     bootstrap(pipeline, spark)
     topic = change_topic(pipeline.settings.log.prefix, TableName.parse(ORDERS))
     with following(pipeline, spark) as running:
+        if policy == "evolve":
+            # it has a place in the topic, of which the new one knows nothing
+            work_on(pipeline, 9).write(20)
+            running.wait_for("lake: ")
         with Admin(pipeline.settings.log) as admin:
             admin.delete_wholly([topic])
-        work_on(pipeline, 9).write(5)
         running.wait_for(f": topic {topic} is gone; the others go on → `cdc follow` copies it as it is now")
         running.wait_for(f"{ORDERS} is copied again")
         work_on(pipeline, 10).write(5)
         assert verify(pipeline, spark).is_equal
         assert not problems(pipeline)
+    assert len([line for line in running.said if f"{ORDERS} is copied again" in line]) == 1
 
 
 def test_deleted_topic_of_shapes_is_made_again(own_pipeline: Pipeline, spark: SparkSession) -> None:

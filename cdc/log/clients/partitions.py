@@ -89,11 +89,11 @@ class Partitions:
         self._known.pop(topic, None)
 
     def first(self, places: Collection[LogPartition]) -> dict[LogPartition, int]:
-        """Read the first remaining offset of each partition. Raises TopicLostError for a topic that is gone."""
+        """Read the first remaining offset of each partition."""
         return self._bounds(places, OFFSET_BEGINNING)
 
     def ends(self, places: Collection[LogPartition]) -> dict[LogPartition, int]:
-        """Read the offset behind the last record of each partition that this consumer may see. Raises like `first`."""
+        """Read the offset behind the last record of each partition that this consumer may see."""
         return self._bounds(places, OFFSET_END)
 
     def poll(self, seconds: float, most: int) -> PollResult:
@@ -127,25 +127,14 @@ class Partitions:
         """Ask for offsets by time: ListOffsets has special times for the first and the last offset."""
 
         def answers() -> list[TopicPartition]:
-            try:
-                found = self.consumer.offsets_for_times([place.at(which) for place in places], REQUEST_SECONDS)
-                for each in found:
-                    if each.error:
-                        raise KafkaException(each.error)
-            except KafkaException as error:
-                if error.args[0].code() in UNKNOWN:
-                    self._raise_lost({place.topic for place in places})
-                raise
+            found = self.consumer.offsets_for_times([place.at(which) for place in places], REQUEST_SECONDS)
+            for each in found:
+                if each.error:
+                    raise KafkaException(each.error)
             return found
 
         found = self._ask(answers) if places else []
         return {LogPartition(each.topic, each.partition): each.offset for each in found}
-
-    def _raise_lost(self, topics: Collection[str]) -> None:
-        """Raise TopicLostError for the first of these that is gone since its partitions were asked for."""
-        for topic in sorted(topics):
-            if not self.refresh(topic):
-                raise TopicLostError(topic, f"there is no topic {topic}", RECAPTURE)
 
 
 def _fetching_at_most(size: int) -> dict[str, Any]:

@@ -3,13 +3,14 @@
 import time
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
 from confluent_kafka import Message
 
 from cdc.columns.netting.changes import Messages
-from cdc.core.errors import RECAPTURE, TopicLostError, UnreachableError
+from cdc.core.errors import RECAPTURE, CdcError, PreconditionError, TopicLostError, UnreachableError
 from cdc.log.clients.connection import STALL_SECONDS
 from cdc.log.clients.message_columns import to_messages
 from cdc.log.clients.partitions import LogPartition, Partitions
@@ -76,7 +77,8 @@ class StandingConsumer:
         # at the offset of the last `advance`, the messages already read are used; at any other offset, reading restarts
         lost = [p for p in places if p not in self._places or self._places[p].start != offsets.get(p.partition)]
         if lost:
-            first = self._partitions.first(lost)
+            with self._naming_lost(topic):
+                first = self._partitions.first(lost)
             self._begin({place: max(offsets.get(place.partition, 0), first[place]) for place in lost})
 
     def forget(self, topic: str) -> None:
@@ -129,8 +131,11 @@ class StandingConsumer:
         """
         before, self._done = self._done, time.monotonic()
         if self._places and not self._resting and self._done - before > REST_SECONDS:
-            self._unassign(self._places)
-            self._resting = True
+            self._rest()
+
+    def _rest(self) -> None:
+        self._unassign(self._places)
+        self._resting = True
 
     def _wake(self) -> None:
         if self._resting:
@@ -146,7 +151,15 @@ class StandingConsumer:
         """
         self._wake()
         self._hold_back(wanted)
-        found = self._partitions.poll(POLL_SECONDS, POLL_RECORDS)
+        try:
+            found = self._partitions.poll(POLL_SECONDS, POLL_RECORDS)
+        except CdcError as error:
+            # messages that came with the error are in nobody's hands: all is read on from where it stands here
+            self._rest()
+            # each partition of a topic that is gone has an error, and some come when the topic is read no more
+            if isinstance(error, TopicLostError) and not any(self._of(error.topic)):
+                return False
+            raise
         for message in found.messages:
             own = self._places[message.topic(), message.partition()]  # type: ignore[index]
             own.position = (message.offset() or 0) + 1
@@ -193,12 +206,23 @@ class StandingConsumer:
             raise UnreachableError(f"Kafka {self._log.bootstrap} sends nothing", "is every broker running?")
 
     def _ends(self, topic: str) -> dict[LogPartition, int]:
-        return self._partitions.ends([place for place, _ in self._of(topic)])
+        with self._naming_lost(topic):
+            return self._partitions.ends([place for place, _ in self._of(topic)])
+
+    @contextmanager
+    def _naming_lost(self, topic: str) -> Iterator[None]:
+        """Raise TopicLostError for a refusal of a topic that is gone since its partitions were asked for."""
+        try:
+            yield
+        except PreconditionError:
+            if not self._partitions.refresh(topic):
+                raise no_topic_error(topic) from None
+            raise
 
     def _find_partitions(self, topic: str) -> list[LogPartition]:
         found = self._partitions.of(topic)
         if not found:
-            raise TopicLostError(topic, f"there is no topic {topic}", RECAPTURE)
+            raise no_topic_error(topic)
         return found
 
     def _begin(self, offsets: Mapping[LogPartition, int]) -> None:
@@ -242,3 +266,7 @@ class StandingConsumer:
 
 def _size(message: Message) -> int:
     return MESSAGE_BYTES + len(message.value() or b"") + len(message.key() or b"")
+
+
+def no_topic_error(topic: str) -> TopicLostError:
+    return TopicLostError(topic, f"there is no topic {topic}", RECAPTURE)

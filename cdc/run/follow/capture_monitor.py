@@ -21,6 +21,7 @@ from cdc.run.guard.task_restarts import TaskRestarts
 from cdc.run.health import patience
 from cdc.run.health.capture_health import CaptureHealth
 from cdc.run.health.continuity import check_source
+from cdc.run.health.gone_topics import TableTopicGoneError
 from cdc.run.health.observation import CaptureObserver
 from cdc.run.health.result import Failing, Health, Healthy
 from cdc.run.lease import COPIES
@@ -75,7 +76,7 @@ class CaptureMonitor:
         if isinstance(found, Healthy) or not found.is_final or self._target is None or self._has_reached(self._target):
             return None
         # a new copy of a table starts the capture, too
-        is_repaired = self._resyncs.is_pending or self._is_copying
+        is_repaired = self._resyncs.is_pending or self._is_copying or self._will_copy(found.error)
         return None if is_repaired else found.error
 
     def _check(self) -> Health:
@@ -104,7 +105,8 @@ class CaptureMonitor:
             # somebody may have altered the publication: rows that it leaves out are lost to the log
             publication.check_whole(connection, self._pipeline.settings.source)
             self._report_children(connection)
-            self._stop(self._health.topics.find_tables())
+            gone = self._health.topics.find_tables()
+            self._stops.request({name: failure.what for name, failure in gone.items()}, copy=gone.keys())
             found, state = self._health.check(allowed, connection), self._health.connector
             failure = state.failure if state else None
             self._send_password(failure)
@@ -113,6 +115,10 @@ class CaptureMonitor:
             if state and self._resyncs.is_here and not (self._resyncs.is_pending or self._is_copying):
                 self._restarts.look(failure, connection)
         return found
+
+    def _will_copy(self, error: CdcError) -> bool:
+        """Is this a failure that a later look repairs by a copy?"""
+        return isinstance(error, TableTopicGoneError) and self._resyncs.is_here
 
     @property
     def _is_copying(self) -> bool:

@@ -22,8 +22,8 @@ from cdc.run.pipeline import Pipeline
 
 MUCH_BYTES: Final = 16 << 20
 """One segment of WAL: a slot that moves on keeps about as much."""
-BEAT_SECONDS = 2.0
-PATIENT_BEATS: Final = 5
+BEAT_SECONDS = 1.0
+PATIENT_BEATS: Final = 10
 """So many in a row may not have helped yet: Debezium confirms a beat a little later. With twice the pause after each of
 them, a hiccup of two seconds cost ten: 105 MiB where 10 MiB a second were written."""
 LONGEST_PAUSE_SECONDS: Final = 60.0

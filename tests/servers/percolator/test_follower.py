@@ -1,6 +1,7 @@
 """The percolator on real servers, beyond random histories: events, refused queries, lost and foreign indexes."""
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +9,7 @@ import httpx
 import pytest
 
 from cdc.columns.feed import FeedBatch, FeedRows
-from cdc.core.errors import PreconditionError, RefusedError
+from cdc.core.errors import CdcError, PreconditionError, RefusedError
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.log.clients.topics import Admin
 from cdc.sinks.opensearch.client import open_client
@@ -138,6 +139,22 @@ def test_lost_matches_are_told_again(scene: Scene) -> None:
     scene.apply(3)
     assert [event["kind"] for event in scene.events()] == ["match", "match"]
     assert scene.present() == {(1, 7)}
+
+
+@pytest.mark.parametrize("lost", ["present", "events", "position"])
+def test_a_topic_that_goes_under_the_writer_is_made_again(scene: Scene, lost: str) -> None:
+    scene.apply(2, {(7,): listing(7)}, {(1,): saved(1, ALL)})
+    with Admin(scene.log) as admin:
+        admin.delete_wholly([getattr(scene.topics, lost).name])
+    with suppress(CdcError):
+        scene.apply(3, {(8,): listing(8)})
+    # as `cdc follow` tries again
+    scene.follower.prepare([LISTINGS, SEARCHES])
+    scene.apply(3, {(8,): listing(8)})
+    scene.apply(4, {(9,): listing(9)})
+    assert scene.present() == {(1, 7), (1, 8), (1, 9)}
+    # what was told is not known any more, and told once more
+    assert {event["row"]["id"] for event in scene.events()} >= {8, 9}
 
 
 def test_matches_that_are_only_half_noted_are_read_again(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,7 +71,7 @@ class NoChanges:
     def apply_run(self, run: Ends, start: Offsets) -> None:
         raise AssertionError("no table was altered")
 
-    def stop(self, reasons: Mapping[TableName, str]) -> list[StoppedTable]:
+    def stop(self, reasons: Mapping[TableName, str], copy: object = ()) -> list[StoppedTable]:
         return []
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 from confluent_kafka import TopicPartition
 
-from cdc.core.errors import UnreachableError
+from cdc.core.errors import TopicLostError, UnreachableError
 from cdc.log.clients import standing_consumer
 from cdc.log.clients.connection import STALL_SECONDS
 from cdc.log.clients.partitions import LogPartition, PollResult
@@ -84,6 +84,33 @@ def consumer(monkeypatch: pytest.MonkeyPatch) -> StandingConsumer:
 
 def kept_bytes(consumer: StandingConsumer, *topics: str) -> int:
     return sum(consumer.waiting(topic) for topic in topics) * MESSAGE_BYTES
+
+
+def test_messages_that_come_with_an_error_of_another_topic_are_read_again(
+    consumer: StandingConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumer.seek(WANTED, {})
+    consumer.seek(BURST, {})
+    consumer.read_on()
+    poll = EndlessPartitions.poll
+
+    def fail(self: EndlessPartitions, seconds: float, most: int) -> PollResult:
+        # it has taken the messages of both
+        poll(self, seconds, most)
+        raise TopicLostError(BURST, "it is gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(EndlessPartitions, "poll", fail)
+        with pytest.raises(TopicLostError):
+            consumer.read_on()
+        consumer.forget(BURST)
+        # of its other partitions
+        assert not consumer.read_on()
+    for _ in range(2):
+        consumer.read_on()
+    offsets = [message.offset() for place, each in consumer._of(WANTED) for message in each.waiting]
+    assert offsets == [0, 1, 2] * 3
+    assert consumer.waiting(BURST) == 0
 
 
 def test_unwanted_topics_hold_no_more_than_the_limit_together(consumer: StandingConsumer) -> None:

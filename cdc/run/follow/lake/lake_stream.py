@@ -1,7 +1,7 @@
 """The stream that keeps the lake in sync: cuts transactions into runs by their ENDs, reads and applies each run."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -14,7 +14,7 @@ from cdc.core.errors import HistoryLostError, PreconditionError, TopicLostError
 from cdc.core.fail_points import reach
 from cdc.core.position import BEFORE_LOG, Offsets, Position, without_topic
 from cdc.core.table import Table, TableName
-from cdc.core.table_state import ACTIVE, Followed
+from cdc.core.table_state import ACTIVE, Followed, TableState
 from cdc.core.text.lines import WarningLine
 from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic
@@ -34,6 +34,7 @@ from cdc.run.follow.lake.schema_changes import SchemaChanges
 from cdc.run.follow.lake.table_joiner import StreamSteps, TableJoiner
 from cdc.run.follow.step_size import MOST_RUN_BYTES, StepBounds
 from cdc.run.follow.streams import BatchProgress
+from cdc.run.health.heartbeat_chain import CheckedBeats
 from cdc.run.tables import problems
 from cdc.run.tables.resume_check import require_position
 from cdc.sinks.lake.apply.apply import AppliedBatch
@@ -173,9 +174,7 @@ class LakeStream:
 
     def _apply_run(self, run: Ends) -> None:
         """Read a run, and let it be committed. Raises RunTooLargeError before a row of it is applied."""
-        start = self._apply_schema_changes(run, self._position.next_offsets)
-        # before anything of the run is applied: a log without some commits is followed only up to the gap
-        beats = self._readers.chain.check(run, self._position, start)
+        beats = self._begin_run(run)
         start = beats.next_offsets
         # before the furthest table is reached, a cut would show it with changes that the others lack
         if beats.are_routine and (run.offset[-1] < self._furthest or self._may_rest()):
@@ -212,6 +211,17 @@ class LakeStream:
             # from here on no table is ahead of the position
             self._furthest = BEFORE_LOG
 
+    def _begin_run(self, run: Ends) -> CheckedBeats:
+        """Apply the run's schema changes, and check that it lacks no heartbeat."""
+        while True:
+            try:
+                start = self._apply_schema_changes(run, self._position.next_offsets)
+                # before anything of the run is applied: a log without some commits is followed only up to the gap
+                return self._readers.chain.check(run, self._position, start)
+            except TopicLostError as lost:
+                # the reader goes on with all of its topics, whichever is asked for
+                self._stop_table_of(lost, self._position.next_offsets)
+
     def _has_blocked(self, read: ReadLargeRun) -> bool:
         return bool(self._follower.letters.count_blocked().keys() & set(read.batch.large.tables))
 
@@ -229,7 +239,7 @@ class LakeStream:
                 reach("join.ended")
                 return joined
             except TopicLostError as lost:
-                self._stop_table_of(lost, self._position.next_offsets)
+                self._stop_table_of(lost, self._position.next_offsets, ACTIVE)
 
     def _repair(self) -> None:
         """Put the rows right that a repair has read from the source up to here; the cut of the next run has them."""
@@ -277,9 +287,9 @@ class LakeStream:
             self._readers.chain.unlink()
         return applied.next_offsets
 
-    def stop(self, reasons: Mapping[TableName, str]) -> None:
-        """Stop tables that have changed in the source; callable from any thread."""
-        self._hooks.reports.report(self._schema.stop(reasons))
+    def stop(self, reasons: Mapping[TableName, str], copy: Collection[TableName] = ()) -> None:
+        """Stop tables that have changed in the source; callable from any thread. `copy`: whatever their policy."""
+        self._hooks.reports.report(self._schema.stop(reasons, copy))
 
     def _read_run(self, run: Ends, start: Offsets) -> tuple[Sequence[Table], int, ReadRun | ReadLargeRun]:
         """Read a run; a table whose topic has lost counted changes is stopped, and the others are read without it."""
@@ -292,15 +302,19 @@ class LakeStream:
             except TopicLostError as lost:
                 start = self._stop_table_of(lost, start)
 
-    def _stop_table_of(self, lost: TopicLostError, start: Offsets) -> Offsets:
-        """Stop the table of a lost topic, to be copied again; returns the offsets without that topic's."""
-        # of a table that has stopped already, no more is left than its place in the reader
+    def _stop_table_of(
+        self, lost: TopicLostError, start: Offsets, states: Sequence[type[TableState]] = (Followed,)
+    ) -> Offsets:
+        """Stop the table of a lost topic, to be copied again; returns the offsets without that topic's.
+
+        Of a table in no such state, the reader has no more than an old place: it may have a new copy already.
+        """
         self._readers.small.forget(lost.topic)
-        names = [name for name in self._follower.tables.all() if self._topic_of(name) == lost.topic]
-        if not names:
+        if not any(self._topic_of(name) == lost.topic for name in self._follower.tables.all()):
             raise lost
         # earlier runs are applied with the table as it was
         self._await_commit()
+        names = [name for name in self._follower.tables.select(*states) if self._topic_of(name) == lost.topic]
         self._hooks.reports.report(self._follower.tables.stop(dict.fromkeys(names, lost.what), copy=names))
         self._position = replace(self._position, next_offsets=without_topic(self._position.next_offsets, lost.topic))
         return without_topic(start, lost.topic)

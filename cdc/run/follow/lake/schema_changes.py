@@ -1,7 +1,7 @@
 """Schema changes in the lake's stream: each is classified and applied before the changes of rows behind it."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,9 +93,9 @@ class SchemaChanges:
         lacks_beats = any(entry.shape and self._source.publication in entry.shape.moved for entry in beats)
         return AppliedSchema(stopped, read.next_offsets, lacks_beats)
 
-    def stop(self, reasons: Mapping[TableName, str]) -> list[StoppedTable]:
-        """Stop tables whose schema has changed; those with policy `evolve` are to be copied again."""
-        copied = [name for name in reasons if self._source.policy(name) is Policy.EVOLVE]
+    def stop(self, reasons: Mapping[TableName, str], copy: Collection[TableName] = ()) -> list[StoppedTable]:
+        """Stop tables whose schema has changed; those with policy `evolve`, and `copy`, are to be copied again."""
+        copied = [name for name in reasons if name in copy or self._source.policy(name) is Policy.EVOLVE]
         return self._follower.tables.stop(reasons, copy=copied)
 
     def _apply_changes(self, changes: Mapping[TableName, SchemaChange], lsn: Lsn) -> list[StoppedTable]:

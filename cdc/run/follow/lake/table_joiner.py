@@ -80,6 +80,9 @@ class TableJoiner:
             # made anew since
             ends = {topic: at for s in joining.values() for topic, at in s.bookmark.topic_ends.items()}
             position = replace(position, next_offsets={**position.next_offsets, **ends})
+            for topic in ends:
+                # its place there may be one of a topic that is gone
+                self._reader.forget(topic)
             late = {name: s.bookmark for name, s in joining.items() if not s.bookmark.covers(position.lsn)}
             if late:
                 position = self._replay(late, position, steps)

@@ -31,7 +31,7 @@ class Play:
         followed = [SimpleNamespace(name=name) for name in (RATES, KEYED)]
         patched.setattr(capture_monitor, "read_followed_tables", lambda _: followed)
         stops = StopRequests()
-        stops.connect(lambda reasons: self.stopped.append(set(reasons)) if reasons else None)
+        stops.connect(lambda reasons, _: self.stopped.append(set(reasons)) if reasons else None)
         pipeline = cast(Pipeline, SimpleNamespace(settings=settings))
         self.monitor = CaptureMonitor(pipeline, None, lambda _: None, stops, cast(ResyncQueue, None))
 

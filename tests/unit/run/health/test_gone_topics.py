@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 
 from cdc.core.errors import HistoryLostError, PreconditionError, UnreachableError
+from cdc.core.position import Lsn, Position
 from cdc.core.table import TableName
 from cdc.run.health import gone_topics
 from cdc.run.health.gone_topics import GoneTopics
@@ -21,16 +22,23 @@ class Brokers:
 
     def __init__(self, patched: pytest.MonkeyPatch) -> None:
         self.answers: list[set[str] | None] = []
+        self.hidden = set[str]()
+        self.place: Position | None = None
         self.now = 100.0
         self.followed = {TableName("public", "things"), TableName("public", "others")}
         patched.setattr(gone_topics, "Admin", lambda _: self)
         patched.setattr(gone_topics, "time", SimpleNamespace(monotonic=lambda: self.now, sleep=lambda _: None))
         source = SimpleNamespace(heartbeat_schema="cdc")
         log = SimpleNamespace(prefix="p")
-        tables = SimpleNamespace(select=lambda *_: dict.fromkeys(self.followed))
+        patched.setattr(gone_topics, "check_reachable", lambda _: None)
+        patched.setattr(gone_topics, "read_operations", lambda _, names: dict.fromkeys(self.hidden & set(names)))
+        patched.setattr(gone_topics, "FRESH_SECONDS", 0.0)
+        tables = SimpleNamespace(select=lambda *_: dict.fromkeys(self.followed), look_again=lambda _: None)
         selection = [TableName("public", "things"), TableName("public", "others")]
         settings = SimpleNamespace(source=source, log=log, selection=selection)
-        pipeline: Any = SimpleNamespace(settings=settings, lake_follower=SimpleNamespace(tables=tables))
+        pipeline: Any = SimpleNamespace(
+            settings=settings, lake_follower=SimpleNamespace(tables=tables, position=lambda: self.place)
+        )
         self.gone = GoneTopics(cast(Pipeline, pipeline))
         self.all = {self.gone._order, *self.gone._others, THINGS, OTHERS}
 
@@ -67,6 +75,31 @@ def test_the_order_of_commits_comes_before_a_table(brokers: Brokers) -> None:
     found = brokers.gone.find_error()
     assert isinstance(found, HistoryLostError)
     assert found.what == f"there is no topic {brokers.gone._order}, which holds the order of the commits"
+
+
+def test_a_table_is_not_copied_without_the_order_of_commits(brokers: Brokers) -> None:
+    brokers.answers = [{OTHERS}] * 4
+    assert brokers.gone.find_tables() == {}
+    brokers.now += 5
+    assert brokers.gone.find_tables() == {}
+
+
+def test_a_topic_that_we_may_not_know_of_is_not_gone(brokers: Brokers) -> None:
+    brokers.hidden = {THINGS, KEEPALIVE}
+    brokers.answers = [brokers.all - {THINGS, KEEPALIVE}] * 4
+    assert brokers.gone.find_error() is None
+    brokers.now += 5
+    assert brokers.gone.find_tables() == {}
+
+
+def test_a_topic_that_is_read_on_needs_another_capture(brokers: Brokers) -> None:
+    brokers.place = Position(3, Lsn(3), 3, {BEATS: {0: 7}})
+    brokers.answers = [brokers.all - {BEATS}] * 2
+    assert isinstance(brokers.gone.find_error(), HistoryLostError)
+    # nothing was read of the new one yet
+    brokers.place = Position(3, Lsn(3), 3, {BEATS: {0: 0}})
+    brokers.answers = [brokers.all - {BEATS}]
+    assert isinstance(brokers.gone.find_error(), PreconditionError)
 
 
 @pytest.mark.parametrize("topic", [BEATS, KEEPALIVE])
