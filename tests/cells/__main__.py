@@ -56,6 +56,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="append a line for each cell; none that ended well in it is run again"
     )
+    parser.add_argument("--evidence", type=Path, metavar="FOLDER", help="keep the log and the lake of what differs")
     return parser.parse_args()
 
 
@@ -85,7 +86,7 @@ def _run(cells: Sequence[Cell], plan: argparse.Namespace) -> list[Result]:
     folder, results, began = Path(tempfile.mkdtemp(prefix="cdc-cells-")), list[Result](), time.monotonic()
     try:
         # closed on the way out of one that is interrupted, too: who follows may be a process
-        with open_world(folder) as (world, make), closing(Runner(world, make, print)) as runner:
+        with open_world(folder) as (world, make), closing(Runner(world, make, print, plan.evidence)) as runner:
             for start in range(0, len(cells), plan.together):
                 if plan.minutes and time.monotonic() - began > 60 * plan.minutes:
                     break

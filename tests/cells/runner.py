@@ -4,12 +4,14 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from cdc.core import fail_points
 from cdc.core.errors import CdcError
 from cdc.torture.faults.processes import stopped
 from tests.cells.cell import POINT_KINDS, VERB_PHASES, Cell
+from tests.cells.evidence import keep_evidence
 from tests.cells.faults import FAULTS, HOLD_SECONDS
 from tests.cells.followed import Followed
 from tests.cells.followers import STALL_SECONDS, UNTRANSLATED, Process, Thread, arming
@@ -31,12 +33,13 @@ Say = Callable[[str], None]
 
 
 class Runner:
-    """Runs cells one after the other."""
+    """Runs cells one after the other. `evidence`: where it is kept of those that differ."""
 
-    def __init__(self, world: World, make: MakeWorld, say: Say) -> None:
+    def __init__(self, world: World, make: MakeWorld, say: Say, evidence: Path | None = None) -> None:
         self._world = world
         self._make = make
         self._say = say
+        self._evidence = evidence
         self._followed = Followed(world)
         self._writer = Writer(world.pipeline, 1)
         self._is_whole = False
@@ -198,6 +201,9 @@ class Runner:
                 self._followed.recover(cell)
                 continue
             if difference:
+                if self._evidence:
+                    said = self._followed.job.lines if self._followed.job else ()
+                    keep_evidence(self._world, difference, said, self._evidence / f"{time.time():.0f}")
                 return Result(cell, "differs", recovery, told=told, found=difference[:1500])
             break
         else:

@@ -16,6 +16,7 @@ from cdc.core.position import BEFORE_LOG, Offsets, Position, without_topic
 from cdc.core.table import Table, TableName
 from cdc.core.table_state import ACTIVE, Followed, TableState
 from cdc.core.text.lines import WarningLine
+from cdc.core.text.plural import format_count
 from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic
 from cdc.log.run_reader import ReadRun, RunTooLargeError
@@ -121,6 +122,9 @@ class LakeStream:
             return
         ends, self._pending = concat_ends(self._pending), []
         to_apply = drop_applied(ends, self._position)
+        if again := len(ends) - len(to_apply):
+            # exactly-once delivery has none: whoever looks for a fault wants to know
+            self._hooks.say(f"{format_count(again, 'transaction')} came again, and counted once")
         if len(to_apply) and (more or self._has_many(to_apply)):
             # there will be another call, and that hears of a failure of this thread
             self._reading = self._read_thread.submit(self._apply, to_apply, int(to_apply.offset[-1]))
