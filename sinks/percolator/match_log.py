@@ -1,7 +1,6 @@
 """The follower's topics: reads what there is, and writes changes with the position in one transaction."""
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Self
@@ -67,7 +66,6 @@ class MatchLog:
         self._log = log
         self._owner = owner
         self._topics = topics
-        self._has_topics = False
         self._reader = MatchReader.of(log, owner, topics)
         self._states = TransactionalState(log, owner, MatchState(), self._reader, topics.position)
 
@@ -83,17 +81,15 @@ class MatchLog:
 
     def close(self) -> None:
         """Close the connections; the next write opens them again, and looks at the topics."""
-        self._has_topics = False
         self._states.close()
 
     def prepare(self) -> None:
-        """Create the topics that do not exist."""
-        if not self._has_topics:
+        """Create the topics that do not exist; a writer has looked before, and after a failure there is none."""
+        if not self._states.has_writer:
             with Admin(self._log) as admin:
                 _ensure_existing(admin, self._topics.events)
                 made = ensure_topic(admin, self._topics.present)
                 ensure_topic(admin, self._topics.position)
-            self._has_topics = True
             if made and self.read_reached().current:
                 # somebody has deleted it: what the position says of its matches is no longer so
                 self.store(Reached(self.read_reached().position))
@@ -111,7 +107,7 @@ class MatchLog:
     def commit(self, find_changes: FindChanges, reached: Reached, moment: Moment) -> None:
         """Write matches and ends of matches, and how far the follower is: consumers see all of it, or nothing."""
         self.open()
-        with self._transaction() as writer:
+        with self._states.transaction() as writer:
             for change in find_changes(self.matches):
                 for topic, record in self._records_of(change, moment):
                     writer.write(topic.name, record.key, record.value)
@@ -126,20 +122,10 @@ class MatchLog:
             self._states.close()
             raise
 
-    @contextmanager
-    def _transaction(self) -> Iterator[TransactionalWriter]:
-        """Open a transaction; after a failure, which may be of a topic that is gone, the next `open` looks at them."""
-        try:
-            with self._states.transaction() as writer:
-                yield writer
-        except BaseException:
-            self._has_topics = False
-            raise
-
     def store(self, reached: Reached) -> None:
         """Write how far the follower is, and no match."""
         self.open()
-        with self._transaction() as writer:
+        with self._states.transaction() as writer:
             self._write_reached(writer, reached)
         self._states.state = MatchState(reached, self.matches)
 
