@@ -3,7 +3,7 @@
 The capture may fail; somebody may pause, stop or delete its connector; or no data moves though everything says it runs.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from psycopg import Connection
 
@@ -95,8 +95,8 @@ class CaptureMonitor:
         self._stop(find_unlogged_changes(self._pipeline))
         self._resyncs.request(find_new_tables(self._pipeline))
 
-    def _stop(self, failures: Mapping[TableName, CdcError]) -> None:
-        self._stops.request({name: failure.what for name, failure in failures.items()})
+    def _stop(self, failures: Mapping[TableName, CdcError], copy: Collection[TableName] = ()) -> None:
+        self._stops.request({name: failure.what for name, failure in failures.items()}, copy)
 
     def _check_capture(self, allowed: patience.Patience) -> Health:
         with self._pipeline.open_source() as connection:
@@ -106,7 +106,7 @@ class CaptureMonitor:
             publication.check_whole(connection, self._pipeline.settings.source)
             self._report_children(connection)
             gone = self._health.topics.find_tables()
-            self._stops.request({name: failure.what for name, failure in gone.items()}, copy=gone.keys())
+            self._stop(gone, copy=gone.keys())
             found, state = self._health.check(allowed, connection), self._health.connector
             failure = state.failure if state else None
             self._send_password(failure)

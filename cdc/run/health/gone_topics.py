@@ -18,6 +18,7 @@ from cdc.log.clients.cluster import read_operations
 from cdc.log.clients.knock import check_reachable
 from cdc.log.clients.topics import Admin
 from cdc.log.names import change_topic, debezium_heartbeat_topic, transaction_topic
+from cdc.log.transaction_topic import no_order_error
 from cdc.run.health import patience
 from cdc.run.pipeline import Pipeline
 
@@ -49,7 +50,7 @@ class GoneTopics:
         """The error of a topic that is gone, with what helps; None where all are there, or no broker answers."""
         self._look()
         if self._order in self._since:
-            return HistoryLostError(f"there is no topic {self._order}, which holds the order of the commits", RECAPTURE)
+            return no_order_error(self._order)
         if others := sorted(self._others & self._since.keys()):
             return self._describe(others[0])
         return next((_of_table(topic, name) for name, topic in self._tables.items() if topic in self._since), None)
