@@ -125,7 +125,7 @@ class Connection:
         where, code = f"Kafka {self._log.bootstrap}", error.code()
         self.settle_login()
         if code in UNKNOWN:
-            return PreconditionError(f"{where}: no such topic: {error.str()}", "run `cdc bootstrap`")
+            return no_such_topic(self._log, error.str())
         if code in TOO_LARGE:
             return PreconditionError(f"{where}: a record is too large: {error.str()}", TOO_LARGE_REMEDY)
         if code in OFFSET_LOST:
@@ -206,6 +206,11 @@ class Connection:
         # "all brokers are down" follows the reason, and says less
         if not down or self._told is None:
             self._told = error
+
+
+def no_such_topic(log: LogSettings, said: str) -> PreconditionError:
+    """The error of a topic that is not there, by its name or by what a broker `said`."""
+    return PreconditionError(f"Kafka {log.bootstrap}: no such topic: {said}", "run `cdc bootstrap`")
 
 
 def _is_passing(error: Exception) -> bool:

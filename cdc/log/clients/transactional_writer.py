@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.core.waiting import Deadline
-from cdc.log.clients.connection import TOO_LARGE, Connection
+from cdc.log.clients.connection import TOO_LARGE, UNKNOWN, Connection, no_such_topic
 from cdc.log.settings import LogSettings
 
 FLUSH_SECONDS, COMMIT_SECONDS, CLOSE_SECONDS = 60.0, 90.0, 5.0
@@ -18,6 +18,8 @@ INIT_SECONDS = 30.0
 TRANSACTION_MS = 15 * 60_000
 """The longest transaction: the brokers' default of `transaction.max.timeout.ms`."""
 BUFFER_BYTES = 16 * 1024 * 1024
+NO_TOPIC: Final = UNKNOWN | {KafkaError._UNKNOWN_PARTITION}
+"""What new metadata say of the records for a topic that is deleted; a consumer may hear the last of a new one."""
 FENCED: Final = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 
 
@@ -53,6 +55,7 @@ class TransactionalWriter:
         self._id = transactional_id
         self._connection = Connection(log)
         self._refused: _RefusedRecord | None = None
+        self._missing: str | None = None
         self._broken = self._fenced = False
         with self._connection.translate_errors():
             self._producer = Producer(self._options())
@@ -83,6 +86,9 @@ class TransactionalWriter:
             "queue.buffering.max.kbytes": max(BUFFER_BYTES, 2 * self._log.latest.max_record_bytes) // 1024,
             # for so long a missing topic counts as one that is being made: who makes one of ours waits for it
             "topic.metadata.propagation.max.ms": 3_000,
+            # else a deleted topic's records wait for their time limit: the broker attempts to add none of the
+            # transaction's partitions, and only new metadata tell the client why
+            "topic.metadata.refresh.interval.ms": 5_000,
             # the partitioner of Kafka's Java client, which wrote the copy: a key must stay in its partition
             "partitioner": "murmur2_random",
             "compression.type": "lz4",
@@ -161,8 +167,10 @@ class TransactionalWriter:
                 self._producer.poll(0.1)
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
+        if error and error.code() in NO_TOPIC:
+            self._missing = self._missing or message.topic()
         # librdkafka's own codes are negative: a record that was never sent was not refused
-        if error and error.code() > 0 and not self._refused:
+        elif error and error.code() > 0 and not self._refused:
             self._refused = _RefusedRecord(error, message.topic() or "", message.key())
 
     def _commit(self) -> None:
@@ -179,6 +187,9 @@ class TransactionalWriter:
     def _to_cdc_error(self, error: KafkaError, seconds: float) -> CdcError:
         # once fenced, always fenced, even if later calls report something else
         self._fenced = self._fenced or error.code() in FENCED
+        if self._missing and not self._fenced:
+            # the transaction's error names the partitions that were not added because of this one
+            return no_such_topic(self._log, self._missing)
         if not self._fenced:
             refused = self._refused
             # the error of an aborted transaction has no reason: the refusal of one of its records has

@@ -291,12 +291,7 @@ def test_whatever_a_table_meets_stops_it_alone(spark: SparkSession, start: Start
     assert follower.stops() == {}
 
 
-def test_a_topic_that_goes_while_it_is_written_is_missed(
-    spark: SparkSession, start: Start, log: LogSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # the producer asks for the topic's leader until then
-    monkeypatch.setattr("cdc.log.clients.transactional_writer.FLUSH_SECONDS", 5.0)
-    monkeypatch.setattr("cdc.log.clients.transactional_writer.COMMIT_SECONDS", 8.0)
+def test_a_topic_that_goes_while_it_is_written_is_missed(spark: SparkSession, start: Start, log: LogSettings) -> None:
     follower = loaded(spark, start(), THINGS, OTHERS)
     with Admin(log) as admin:
         admin.delete_wholly([latest_topic(log.prefix, THINGS.name)])
@@ -338,6 +333,23 @@ def test_a_state_that_goes_under_its_writer_is_written_anew(
     other.prepare([THINGS, OTHERS])
     told = "is there already and is not this follower's"
     assert [told in stop.what for stop in other.stops().values()] == [True, True]
+
+
+def test_a_writer_names_the_topic_that_is_gone(kafka_bootstrap: str, log: LogSettings) -> None:
+    there, gone = f"{log.prefix}.there", f"{log.prefix}.gone"
+    with Admin(log) as admin, TransactionalWriter(log, log.prefix) as writer:
+        admin.create([Topic(there, 3), Topic(gone, 1)])
+
+        def write() -> None:
+            with writer.transaction():
+                writer.write(there, b"k", b"v")
+                writer.write(gone, b"k", b"v")
+
+        write()
+        admin.delete_wholly([gone])
+        # what the broker says first is either this, or only that it attempted nothing
+        with pytest.raises(PreconditionError, match="no such topic: "):
+            write()
 
 
 def test_a_writer_that_was_fenced_is_told_so_wherever_it_hears_of_it(kafka_bootstrap: str, log: LogSettings) -> None:
