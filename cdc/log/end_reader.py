@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from typing import Final
 
+from cdc.columns.netting.begun import BegunTransactions
 from cdc.columns.netting.ends import Ends
-from cdc.core.position import FIRST_LOG, Position
+from cdc.core.position import FIRST_LOG, Lsn, Position
 from cdc.core.waiting import Deadline
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.names import transaction_topic
-from cdc.log.transaction_topic import AT_A_TIME, added_partitions_error, parse_ends
+from cdc.log.transaction_topic import AT_A_TIME, added_partitions_error, lost_end_error, parse_ends
 
 ALONE_SECONDS: Final = 10.0
 """How often to check that the topic still has one partition."""
@@ -22,11 +23,13 @@ class EndReader:
         self._topic = transaction_topic(prefix)
         self._log_start = FIRST_LOG
         self._next_question = Deadline(0)
+        self._begun = BegunTransactions(Lsn(0))
 
     def begin(self, position: Position) -> None:
         """Start behind this position. Raises TopicLostError when there is no such topic."""
         self._log_start = position.log_start
         self._next_question = Deadline(0)
+        self._begun = BegunTransactions(position.lsn)
         self._consumer.seek(self._topic, {0: position.topic_offset + 1})
 
     def waiting(self) -> int:
@@ -38,7 +41,7 @@ class EndReader:
 
         Behind a backlog, the first ones can be applied long before the last ones are parsed.
         Raises PreconditionError for a message that is no event, HistoryLostError when the topic has got a second
-        partition, UnreachableError when no broker answers.
+        partition or an END never comes, UnreachableError when no broker answers.
         """
         self._check_alone()
         # the end as it is now: on a busy source it moves on for ever
@@ -59,6 +62,9 @@ class EndReader:
 
     def _take(self) -> Ends:
         offsets, values = self._consumer.values(self._topic)
+        ends = parse_ends(self._topic, offsets, values)
+        if (lost := self._begun.find_lost(values, ends)) is not None:
+            raise lost_end_error(self._topic, lost)
         if offsets:
             self._consumer.advance(self._topic, {0: offsets[-1] + 1})
-        return parse_ends(self._topic, offsets, values).to_positions(self._log_start)
+        return ends.to_positions(self._log_start)

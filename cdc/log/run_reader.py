@@ -17,6 +17,7 @@ from cdc.columns.netting.ends import Ends
 from cdc.core.errors import RECAPTURE, TopicLostError
 from cdc.core.position import BEFORE_LOG, Offsets
 from cdc.core.table import Table, TableName
+from cdc.core.text.plural import format_count
 from cdc.core.waiting import Deadline
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.names import change_topic
@@ -173,6 +174,10 @@ class RunReader:
 
     def _take(self, sought: _TopicSearch) -> TableChanges:
         assert sought.part is not None
+        found = sought.part.changes
+        # a refused message may be the other half
+        if sought.table.key and not found.refused and (unpaired := found.changes.unpaired()):
+            raise half_updates_error(sought.topic, unpaired)
         self._consumer.advance(sought.topic, sought.part.until)
         return sought.part.changes
 
@@ -187,6 +192,12 @@ class RunReader:
 def lost_changes_error(topic: str, found: int, count: int) -> TopicLostError:
     """Make the error for a topic with fewer changes than the ENDs count: retention or somebody else deleted them."""
     return TopicLostError(topic, f"{topic} holds {found} of {count} changes that its transactions count", RECAPTURE)
+
+
+def half_updates_error(topic: str, unpaired: int) -> TopicLostError:
+    """Make the error for a topic that lacks the create, or the delete, of an updated key (`Changes.unpaired`)."""
+    lacks = f"{format_count(abs(unpaired), 'create' if unpaired > 0 else 'delete')} of updated keys"
+    return TopicLostError(topic, f"{topic} lacks {lacks}: Kafka Connect was killed before it sent them", RECAPTURE)
 
 
 def part_of(messages: Messages, decoded: Decoded, ranks: Ranks) -> _TopicPart:

@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from typing import Final
 
+from cdc.columns.netting.begun import BEGIN
 from cdc.columns.netting.ends import Ends, UnreadableEventError, concat_ends, parse_confirmed_lsn, read_ends
 from cdc.core.errors import RECAPTURE, HistoryLostError, PreconditionError
 from cdc.core.position import FIRST_LOG, LogStart, Lsn, Position, format_lsn
 from cdc.core.transaction import TransactionEnd
 from cdc.log.clients.reader import Reader, read_span
 
-BEGIN: Final = b'{"status":"BEGIN"'
-"""The first bytes of every second message of the transaction topic, which need not be parsed."""
 AT_A_TIME: Final = 20_000
 """Messages in memory at a time, before they become columns, which take a tenth of the memory."""
 LAST_MESSAGES = 200
@@ -106,6 +105,12 @@ def added_partitions_error(topic: str, partitions: int) -> HistoryLostError:
     return HistoryLostError(
         f"topic {topic} has {partitions} partitions: the order of commits was in its only one", RECAPTURE
     )
+
+
+def lost_end_error(topic: str, tx_id: int) -> HistoryLostError:
+    """Make the error for a transaction that began, and whose END never comes (`BegunTransactions`)."""
+    what = f"{topic} has no END of transaction {tx_id}: Kafka Connect was killed before it sent it"
+    return HistoryLostError(what, RECAPTURE)
 
 
 def has_confirmed(reader: Reader, topic: str, lsn: Lsn, log_start: LogStart) -> bool | None:

@@ -26,7 +26,8 @@ OFFSETS_TOPIC = "offsets.storage.topic"
 OWN_TOPICS = "cdc.connect.OwnTopics"
 """In the same jar as the others, and of a kind that Connect does not list."""
 CONFIRMED_LSN = "cdc.connect.ConfirmedLsn"
-OUR_CLASSES: Final = frozenset({POSTGRES_TEXT, BOUNDED_JSON, CONFIRMED_LSN, MASKS})
+WHOLE_TRANSACTIONS = "cdc.connect.WholeTransactions"
+OUR_CLASSES: Final = frozenset({POSTGRES_TEXT, BOUNDED_JSON, CONFIRMED_LSN, WHOLE_TRANSACTIONS, MASKS})
 """Those that Connect lists."""
 
 
@@ -156,9 +157,15 @@ def _plugins(registration: Registration, captured: CapturedTables) -> dict[str, 
         properties |= {"key.converter": BOUNDED_JSON, "value.converter": BOUNDED_JSON}
     if has_own_topics(captured.plugins):
         properties |= {"topic.naming.strategy": OWN_TOPICS}
-    if CONFIRMED_LSN in captured.plugins:
-        properties |= {"transforms": "confirmed", "transforms.confirmed.type": CONFIRMED_LSN}
-    return properties
+    return properties | _transforms(captured.plugins)
+
+
+def _transforms(plugins: Set[str]) -> dict[str, str]:
+    # in this order: a heartbeat names the LSN that its offset confirms, once that is moved back
+    own = {"whole": WHOLE_TRANSACTIONS, "confirmed": CONFIRMED_LSN}
+    used = {name: kind for name, kind in own.items() if kind in plugins}
+    listed = {"transforms": ",".join(used)} if used else {}
+    return listed | {f"transforms.{name}.type": kind for name, kind in used.items()}
 
 
 def _exact_text(registration: Registration, texts: Mapping[TableName, Sequence[str]]) -> dict[str, str]:

@@ -193,7 +193,7 @@ def topic_of(world: World, component: str) -> str:
         "latest": latest_topic(log.prefix, orders),
         "positions": positions_topic(log.prefix),
         "matches": f"{log.prefix}.alerts-matches-present",
-        "alerts": f"{log.prefix}.alerts-position",
+        "alerts": f"{log.prefix}.alerts-matches-position",
     }
     return names[component]
 

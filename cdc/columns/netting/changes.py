@@ -119,6 +119,17 @@ class Changes:
         again = (np.diff(self.tx_id[order]) == 0) & (np.diff(self.total_order[order]) == 0)
         return len(order) - int(again.sum())
 
+    def unpaired(self) -> int:
+        """How many more deletes than creates come from updates of keys, in a table with a key; redelivered ones count
+        once.
+
+        Not 0 when the log lacks a half of such an update: Debezium may have been killed between the two.
+        """
+        halves = np.flatnonzero(self.moves_on | self.has_former)
+        _, first = np.unique(np.stack([self.tx_id[halves], self.total_order[halves]]), axis=1, return_index=True)
+        goes, comes = self.moves_on[halves[first]], self.has_former[halves[first]]
+        return int(goes.sum()) - int(comes.sum())
+
     @classmethod
     def concat(cls, parts: "Sequence[Changes]") -> "Changes":
         """Concatenate changes of one table; there is at least one part."""

@@ -49,6 +49,12 @@ def parse_confirmed_lsn(value: bytes) -> Lsn | None:
     return None if lsn is None else Lsn(lsn)
 
 
+def parse_transaction_id(value: bytes) -> int:
+    """Read the id of the transaction of a BEGIN or an END; raises MsgspecError and ValueError for anything else."""
+    # Debezium's id is txId:lsn
+    return int(_decode(value).id.partition(":")[0])
+
+
 class UnreadableEventError(PicklableError):
     """A message of the transaction topic is no transaction event."""
 

@@ -189,10 +189,14 @@ def _find_topicless(names: Iterable[TableName]) -> Refusals:
 
 
 def describe_missing_plugins(plugins: Set[str]) -> Iterator[PreconditionError]:
-    """Say which checks are weaker without our classes in Kafka Connect, though every table can be followed."""
-    if debezium_properties.CONFIRMED_LSN not in plugins:
-        lacking = f"Kafka Connect lacks {debezium_properties.CONFIRMED_LSN}"
-        yield PreconditionError(f"{lacking}: a slot that somebody moves is not noticed", PLUGIN_REMEDY)
+    """Say what is weaker without our classes in Kafka Connect, though every table can be followed."""
+    losses = {
+        debezium_properties.WHOLE_TRANSACTIONS: "a worker that is killed within a transaction may lose changes of it",
+        debezium_properties.CONFIRMED_LSN: "a slot that somebody moves is not noticed",
+    }
+    if lacking := losses.keys() - plugins:
+        names, lost = sorted(lacking), [loss for name, loss in losses.items() if name in lacking]
+        yield PreconditionError(f"Kafka Connect lacks {', '.join(names)}: {', and '.join(lost)}", PLUGIN_REMEDY)
 
 
 def _find_unsupported(pipeline: Pipeline, follower: str, tables: Iterable[Table], copied: Iterable[Table]) -> Refusals:

@@ -48,7 +48,8 @@ class TaskResult:
 
     `count`: distinct changes of the run, refused ones included. `until`: the offset after the last of them. `net`: the
     rest for the driver. `is_complete`: False when the driver must read the whole table itself. `is_too_large`: the
-    messages are more bytes than the plan lets a task have, and nothing else is known.
+    messages are more bytes than the plan lets a task have, and nothing else is known. `unpaired`: as
+    `Changes.unpaired`; the two halves of an update are in any partitions, and their sum is 0.
     """
 
     topic: str
@@ -59,6 +60,7 @@ class TaskResult:
     net: NetChanges | None
     is_complete: bool
     is_too_large: bool = False
+    unpaired: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +170,7 @@ class _PartitionReader:
         # a copy or an earlier batch may cover the beginning of the run
         behind = places > after
         changes, places = changes.take(np.flatnonzero(behind)), places[behind]
-        part = replace(part, count=changes.distinct() + refused)
+        part = replace(part, count=changes.distinct() + refused, unpaired=changes.unpaired())
         return self._fold(part, changes, places) if alone and behind.any() else part
 
     def _fold(self, part: TaskResult, changes: Changes, ranks: Integers) -> TaskResult:

@@ -15,6 +15,7 @@ from cdc.connect.capture.debezium_properties import (
     BOUNDED_JSON,
     CONFIRMED_LSN,
     POSTGRES_TEXT,
+    WHOLE_TRANSACTIONS,
     CapturedTables,
     build_properties,
 )
@@ -95,6 +96,15 @@ def test_every_property_is_tunable_or_refused(plugins: set[str]) -> None:
     assert made & TUNABLE >= {"database.user", "errors.max.retries", "poll.interval.ms"}
     assert all(find_refusal(name) for name in made - TUNABLE - {"database.sslmode"})
     assert not FIXED.keys() & TUNABLE
+
+
+def test_offsets_are_moved_back_before_the_lsn_that_they_confirm_is_written() -> None:
+    made = properties({WHOLE_TRANSACTIONS, CONFIRMED_LSN})
+    assert made["transforms"].split(",") == ["whole", "confirmed"]
+    assert (made["transforms.whole.type"], made["transforms.confirmed.type"]) == (WHOLE_TRANSACTIONS, CONFIRMED_LSN)
+    # an older jar lacks one
+    assert properties({CONFIRMED_LSN})["transforms"] == "confirmed"
+    assert "transforms" not in properties(set())
 
 
 def test_an_override_wins_over_tunable_properties_only() -> None:

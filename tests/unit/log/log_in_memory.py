@@ -9,7 +9,7 @@ import numpy as np
 from cdc.columns.netting.changes import Messages
 from cdc.core.table import Column, Kind, Table, TableName
 from tests.support.debezium import as_messages, messages
-from tests.support.model import CommitOrder, Insert
+from tests.support.model import Change, CommitOrder, Insert
 
 POLL_SECONDS = 0.001
 """For how long a read waits where nothing comes."""
@@ -26,7 +26,7 @@ def inserts(of: Table, transactions: Sequence[int], was: str = "x") -> list[Mess
     )
 
 
-def one_by_one(of: Table, changes: Sequence[Insert]) -> list[Messages]:
+def one_by_one(of: Table, changes: Sequence[Change]) -> list[Messages]:
     """The messages of these changes."""
     whole = messages(of, changes, 1)[0]
     return [whole.slice(at, at + 1) for at in range(len(whole))]

@@ -8,14 +8,15 @@ import pytest
 
 from cdc.columns.netting.changes import Messages
 from cdc.columns.netting.ends import Ends, to_columns
-from cdc.core.errors import HistoryLostError
+from cdc.core.errors import HistoryLostError, TopicLostError
 from cdc.core.position import Lsn
 from cdc.core.transaction import TransactionEnd
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.run_reader import RunReader, RunTooLargeError
 from cdc.run.follow.lake.table_joiner import read_parts
 from tests.support.debezium import PLACEHOLDER
-from tests.unit.log.log_in_memory import LogInMemory, inserts, table
+from tests.support.model import Change, CommitOrder, Delete, Insert
+from tests.unit.log.log_in_memory import LogInMemory, inserts, one_by_one, table
 
 THINGS = table("things")
 TOPIC = "p.public.things"
@@ -23,8 +24,12 @@ READS = 10_000
 """So often is enough for whoever is to come to an end."""
 
 
-def run_of(transactions: Sequence[int]) -> Ends:
-    return to_columns([TransactionEnd(n, n, Lsn(n), 0, {str(THINGS.name): 1}) for n in transactions])
+def run_of(transactions: Sequence[int], changes: int | None = None) -> Ends:
+    """ENDs of one change each, the last of what is left of `changes`."""
+    counts = [1] * len(transactions)
+    counts[-1] += (changes or len(transactions)) - len(transactions)
+    counted = zip(transactions, counts, strict=True)
+    return to_columns([TransactionEnd(n, n, Lsn(n), 0, {str(THINGS.name): count}) for n, count in counted])
 
 
 def limit_reads(news: Iterator[Mapping[str, Messages]]) -> Iterator[Mapping[str, Messages]]:
@@ -40,6 +45,21 @@ def test_one_that_becomes_whole_behind_the_deadline_is_read() -> None:
     reader = RunReader(cast("StandingConsumer", log), "p", PLACEHOLDER, 0.0)
     changes = reader.read(run_of(range(1, 6)), [THINGS], {}).batch.changes[THINGS.name].changes
     assert changes.tx_id.tolist() == [*range(1, 6)]
+
+
+@pytest.mark.parametrize(("lost", "lacks"), [(0, "1 delete of updated keys"), (1, "1 create of updated keys")])
+def test_half_of_an_updated_key_is_told(lost: int, lacks: str) -> None:
+    """The END counts no more: what a killed Debezium has not sent, it has not counted."""
+    insert = Insert(THINGS.name, CommitOrder(1, 1), (1,), {"id": 1, "was": "x"})
+    update: list[Change] = [
+        Delete(THINGS.name, CommitOrder(2, 1), (1,), (2,)),
+        Insert(THINGS.name, CommitOrder(2, 2), (2,), {"id": 2, "was": "x"}, (1,)),
+    ]
+    whole = LogInMemory({TOPIC: one_by_one(THINGS, [insert, *update, *update])}, repeat({}))
+    RunReader(cast("StandingConsumer", whole), "p", PLACEHOLDER).read(run_of([1, 2], 3), [THINGS], {})
+    log = LogInMemory({TOPIC: one_by_one(THINGS, [insert, update[1 - lost]])}, repeat({}))
+    with pytest.raises(TopicLostError, match=lacks):
+        RunReader(cast("StandingConsumer", log), "p", PLACEHOLDER).read(run_of([1, 2]), [THINGS], {})
 
 
 def trickling() -> Iterator[Mapping[str, Messages]]:

@@ -20,7 +20,14 @@ from cdc.core.table_state import ACTIVE
 from cdc.core.waiting import Deadline
 from cdc.log.clients.reader import Reader
 from cdc.log.messages import MessageSource, stretches
-from cdc.log.run_reader import PATIENCE_SECONDS, ReadRun, RunReader, RunTooLargeError, lost_changes_error
+from cdc.log.run_reader import (
+    PATIENCE_SECONDS,
+    ReadRun,
+    RunReader,
+    RunTooLargeError,
+    half_updates_error,
+    lost_changes_error,
+)
 from cdc.log.settings import LogSettings
 from cdc.sinks.lake.apply.spark_batch import LargeBatch, MissingChanges, TaskPlan, TaskResult, run_tasks
 from cdc.sinks.lake.apply.tables import LakeTable
@@ -130,8 +137,8 @@ class LargeRunReader:
                 raise RunTooLargeError
             for table in missing:
                 own = by_topic.get(table.topic, [])
-                count = sum(part.count for part in own)
-                if count >= table.count:
+                if (count := sum(part.count for part in own)) >= table.count:
+                    _check_pairs(table, own)
                     complete[table.topic] = own
                     continue
                 _delete_parts(table, own)
@@ -180,6 +187,14 @@ def count_ops(read: ReadRun | ReadLargeRun, changes: int) -> Mapping[str, int]:
     ops = [table.changes.op for table in read.batch.changes.values()]
     counts = np.bincount(np.concatenate(ops), minlength=max(Op) + 1) if ops else ()
     return {op.name.lower(): int(counts[op]) for op in Op if len(counts) and counts[op]}
+
+
+def _check_pairs(table: MissingChanges, read: Sequence[TaskResult]) -> None:
+    """Raise TopicLostError when updates of keys lack a half. Where the driver reads the changes itself, it checks."""
+    unpaired = sum(part.unpaired for part in read)
+    if unpaired and all(part.is_complete for part in read):
+        _delete_parts(table, read)
+        raise half_updates_error(table.topic, unpaired)
 
 
 def _next_offsets(read: Sequence[TaskResult]) -> Mapping[int, int]:

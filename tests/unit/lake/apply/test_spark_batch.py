@@ -49,6 +49,8 @@ def effect(writer: TableWriter, changes: list[Change], run: Ends, after: int, ro
     # applied changes are not waited for
     assert sum(part.count for part in parts) == sum(change.place.rank > after for change in changes)
     if all(part.is_complete for part in parts):
+        # the halves of an update are in any partitions
+        assert not sum(part.unpaired for part in parts)
         return LargeBatch(run, {THINGS.name: parts}).take(THINGS, after, {}).effect()
     return read_by_the_driver(changes, run, after)
 
