@@ -3,13 +3,21 @@
 from collections.abc import Iterator
 from typing import Final
 
+from msgspec import MsgspecError
+
 from cdc.columns.netting.begun import BegunTransactions
 from cdc.columns.netting.ends import Ends
 from cdc.core.position import FIRST_LOG, Lsn, Position
 from cdc.core.waiting import Deadline
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.names import transaction_topic
-from cdc.log.transaction_topic import AT_A_TIME, added_partitions_error, lost_end_error, parse_ends
+from cdc.log.transaction_topic import (
+    AT_A_TIME,
+    added_partitions_error,
+    lost_end_error,
+    parse_ends,
+    unreadable_order_error,
+)
 
 ALONE_SECONDS: Final = 10.0
 """How often to check that the topic still has one partition."""
@@ -29,7 +37,7 @@ class EndReader:
         """Start behind this position. Raises TopicLostError when there is no such topic."""
         self._log_start = position.log_start
         self._next_question = Deadline(0)
-        self._begun = BegunTransactions(position.lsn)
+        self._begun = BegunTransactions(position.lsn, behind_end=position.has_end)
         self._consumer.seek(self._topic, {0: position.topic_offset + 1})
 
     def waiting(self) -> int:
@@ -63,7 +71,11 @@ class EndReader:
     def _take(self) -> Ends:
         offsets, values = self._consumer.values(self._topic)
         ends = parse_ends(self._topic, offsets, values)
-        if (lost := self._begun.find_lost(values, ends)) is not None:
+        try:
+            lost = self._begun.find_lost(values, ends)
+        except (MsgspecError, ValueError) as error:
+            raise unreadable_order_error(self._topic, f"a BEGIN names no transaction ({error})") from None
+        if lost is not None:
             raise lost_end_error(self._topic, lost)
         if offsets:
             self._consumer.advance(self._topic, {0: offsets[-1] + 1})

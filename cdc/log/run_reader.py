@@ -175,6 +175,7 @@ class RunReader:
     def _take(self, sought: _TopicSearch) -> TableChanges:
         assert sought.part is not None
         found = sought.part.changes
+        _check_counted(sought)
         # a refused message may be the other half
         if sought.table.key and not found.refused and (unpaired := found.changes.unpaired()):
             raise half_updates_error(sought.topic, unpaired)
@@ -192,6 +193,17 @@ class RunReader:
 def lost_changes_error(topic: str, found: int, count: int) -> TopicLostError:
     """Make the error for a topic with fewer changes than the ENDs count: retention or somebody else deleted them."""
     return TopicLostError(topic, f"{topic} holds {found} of {count} changes that its transactions count", RECAPTURE)
+
+
+def _check_counted(sought: _TopicSearch) -> None:
+    """Raise TopicLostError when there are other changes than the ENDs count: those of two captures, or databases."""
+    assert sought.part is not None
+    changes, refused = sought.part.changes.changes, sought.part.changes.refused
+    if sought.part.distinct > sought.count:
+        raise lost_changes_error(sought.topic, sought.part.distinct, sought.count)
+    # usually nothing came twice, and nothing is sorted once more
+    if not refused and sought.part.distinct < len(changes) and changes.has_conflicts():
+        raise TopicLostError(sought.topic, f"{sought.topic} holds two changes under one number", RECAPTURE)
 
 
 def half_updates_error(topic: str, unpaired: int) -> TopicLostError:
@@ -215,7 +227,7 @@ def part_of(messages: Messages, decoded: Decoded, ranks: Ranks) -> _TopicPart:
         place = each.refusal
         until[place.partition] = max(until.get(place.partition, 0), place.offset + 1)
     # the ENDs count these as well: to Postgres they were changes
-    distinct += len({(each.tx_id, each.total_order) for each in refused})
+    distinct += len({(each.tx_id, each.number) for each in refused})
     # a message without a transaction is not of the capture, and no END counts it: it stays where it is in the order
     foreign = [each for each in decoded.refused if each.tx_id is None and _is_before(each, until)]
     return _TopicPart(TableChanges(changes, places[own], [*refused, *foreign], messages, at), distinct, until)

@@ -23,9 +23,11 @@ def parse_ends(topic: str, offsets: Sequence[int], values: Sequence[bytes | None
     try:
         return read_ends(topic, [offsets[at] for at in own], [values[at] for at in own])
     except UnreadableEventError as error:
-        raise PreconditionError(
-            f"the order of commits cannot be read: {error.refusal}", f"only Debezium may write {topic}"
-        ) from None
+        raise unreadable_order_error(topic, str(error.refusal)) from None
+
+
+def unreadable_order_error(topic: str, why: str) -> PreconditionError:
+    return PreconditionError(f"the order of commits cannot be read: {why}", f"only Debezium may write {topic}")
 
 
 def read_ends_between(

@@ -133,6 +133,10 @@ class LatestFollower:
                 self._states.write_record(writer, registered)
         except RecordRefusedError as refused:
             raise self._explain_refusal(refused, [table.name])[table.name] from refused
+        except (UnreachableError, PreconditionError) as error:
+            if not topics.missing(self._log, [table.name]):
+                raise
+            raise missing_copy_error(table.name, topic) from error
         self._states.state = self._states.state.having(registered)
 
     def _write_by_tasks(self, table: Table, copy: TableCopy) -> None:

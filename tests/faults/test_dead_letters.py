@@ -18,7 +18,12 @@ from tests.support.cdc_subprocess import LIMIT_SECONDS
 from tests.support.parts.pipelines import MakePipeline, Pipeline
 
 THINGS, OTHERS = TableName("public", "things"), TableName("public", "others")
-ENVELOPE = {"op": "u", "before": None, "source": {"connector": "postgresql"}, "transaction": {"total_order": 1}}
+ENVELOPE = {
+    "op": "u",
+    "before": None,
+    "source": {"connector": "postgresql"},
+    "transaction": {"data_collection_order": 1},
+}
 SOUND = {**ENVELOPE, "after": {"id": 1, "total": "1.00", "note": "planted"}}
 PLANTED: tuple[tuple[str, bytes], ...] = (
     ("truncated", json.dumps(SOUND).encode()[:-2]),

@@ -101,7 +101,7 @@ def count_operations(pipeline: Pipeline) -> Mapping[str, int]:
     found = dict[int, dict[int, str]]()
     for change in read_changes(pipeline):
         own = found.setdefault(change["source"]["txId"], {})
-        own[change["transaction"]["total_order"]] = change["op"]
+        own[change["transaction"]["data_collection_order"]] = change["op"]
     last = [*found[max(found)].values()]
     return {op: last.count(op) for op in sorted({*last}, reverse=True)}
 

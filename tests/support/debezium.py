@@ -41,7 +41,7 @@ def _message(table: Table, change: Change, partition: int, offset: int) -> dict[
         "before": None,
         "after": _sent(change.row) if isinstance(change, Insert | Update) else None,
         "source": {"connector": "postgresql", "txId": change.place.rank, "lsn": 1},
-        "transaction": {"id": f"{change.place.rank}:1", "total_order": change.place.total_order},
+        "transaction": {"id": f"{change.place.rank}:1", "data_collection_order": change.place.total_order},
         "op": LETTERS[type(change)],
         "ts_ms": 1,
     }

@@ -119,7 +119,7 @@ class Decoder:
             head = self._head(value)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return None, None
-        return head.source.txId, head.transaction.total_order if head.transaction else None
+        return head.source.txId, head.transaction.data_collection_order if head.transaction else None
 
 
 def _read_names(text: bytes | None, shape: Any, field: str = "") -> list[str] | None:

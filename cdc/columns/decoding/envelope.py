@@ -30,9 +30,13 @@ class Source(msgspec.Struct, gc=False):
 
 
 class Transaction(msgspec.Struct, gc=False):
-    """The `transaction` block: the change's number in it."""
+    """The `transaction` block: the change's number among those of its table.
 
-    total_order: int
+    That is the same when the transaction is sent again. `total_order` is another one, if the connector captures more
+    tables by then.
+    """
+
+    data_collection_order: int
 
 
 class RefusedMessageError(Exception):
@@ -63,8 +67,8 @@ def tx_ids(envelopes: Sequence[Any]) -> Integers:
     return integers([envelope.source.txId for envelope in envelopes])
 
 
-def total_orders(envelopes: Sequence[Any]) -> Integers:
-    return integers([envelope.transaction.total_order for envelope in envelopes])
+def numbers(envelopes: Sequence[Any]) -> Integers:
+    return integers([envelope.transaction.data_collection_order for envelope in envelopes])
 
 
 def integers(values: Sequence[int]) -> Integers:

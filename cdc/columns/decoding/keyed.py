@@ -15,7 +15,7 @@ from cdc.columns.decoding.envelope import (
     RefusedMessageError,
     envelope_decoder,
     integers,
-    total_orders,
+    numbers,
     tx_ids,
     values_of,
 )
@@ -68,7 +68,7 @@ class KeyedForm:
         op = np.array([OPS[envelope.op] for envelope in envelopes], np.uint8)
         return Changes(
             tx_ids(envelopes),
-            total_orders(envelopes),
+            numbers(envelopes),
             op,
             self._bits(key_columns, op != Op.TRUNCATE),
             key_columns,

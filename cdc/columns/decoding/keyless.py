@@ -12,7 +12,7 @@ from cdc.columns.decoding.envelope import (
     DecodedMessage,
     RefusedMessageError,
     envelope_decoder,
-    total_orders,
+    numbers,
     tx_ids,
     values_of,
 )
@@ -54,7 +54,7 @@ class KeylessForm:
         goes = _there(before)
         return Changes(
             tx_ids(envelopes),
-            total_orders(envelopes),
+            numbers(envelopes),
             np.array([OPS[envelope.op] for envelope in envelopes], np.uint8),
             self._bits(rows, _there(after)),
             gone,

@@ -19,10 +19,15 @@ BEGIN: Final = b'{"status":"BEGIN"'
 
 
 class BegunTransactions:
-    """The transactions that have a BEGIN and no END yet, behind a commit at `lsn`."""
+    """The transactions that have a BEGIN and no END yet.
 
-    def __init__(self, lsn: Lsn) -> None:
+    Reading begins behind the END at `lsn`, or anywhere before the first one above it if it is not `behind_end`: then
+    a transaction that began earlier than that END may lie below `lsn`, and is nobody's loss.
+    """
+
+    def __init__(self, lsn: Lsn, *, behind_end: bool = True) -> None:
         self._highest = int(lsn)
+        self._counts = behind_end
         self._last: int | None = None
         """The one of the last BEGIN, if no END came after it."""
         self._passed = set[int]()
@@ -34,7 +39,7 @@ class BegunTransactions:
         Returns None where there is none. Messages are events (`read_ends`).
         """
         begins = np.array([(value or b"").startswith(BEGIN) for value in values], np.bool_)
-        if self._passed or _has_neighbours(begins, self._last is not None):
+        if self._passed or not self._counts or _has_neighbours(begins, self._last is not None):
             return self._go_through(values, begins, ends)
         # all but the last have ended: one of a million BEGINs is parsed
         if len(begins):
@@ -46,16 +51,17 @@ class BegunTransactions:
         ended = zip(ends.tx_id.tolist(), ends.lsn.tolist(), strict=True)
         for value, is_begin in zip(values, begins.tolist(), strict=True):
             tx_id, lsn = (parse_transaction_id(value or b""), 0) if is_begin else next(ended)
-            if self._last not in (None, tx_id):
+            if self._counts and self._last not in (None, tx_id):
                 self._passed.add(self._last)
             self._last = tx_id if is_begin else None
             if is_begin:
                 continue
             self._passed.discard(tx_id)
             # one that came again says nothing of those behind it
-            if self._passed and lsn > self._highest:
-                return min(self._passed)
-            self._highest = max(self._highest, lsn)
+            if lsn > self._highest:
+                if self._passed:
+                    return min(self._passed)
+                self._highest, self._counts = lsn, True
         return None
 
 

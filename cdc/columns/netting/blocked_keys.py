@@ -86,4 +86,4 @@ def _find_waiting(
 def _to_waiting(messages: Messages, decoded: Decoded, place: int) -> RefusedMessage:
     at, changes = int(decoded.at[place]), decoded.changes
     refusal = Refusal(messages.topic, int(messages.partition[at]), int(messages.offset[at]), WAITS, waits=True)
-    return messages.refuse(at, refusal, int(changes.tx_id[place]), int(changes.total_order[place]))
+    return messages.refuse(at, refusal, int(changes.tx_id[place]), int(changes.number[place]))

@@ -39,10 +39,10 @@ class Messages:
         texts = (self.key[at], self.value[at], self.old_key[at])
         return Messages(self.topic, self.partition[at], self.offset[at], *texts, self.moves_on[at])
 
-    def refuse(self, at: int, refusal: Refusal, tx_id: int | None, total_order: int | None) -> "RefusedMessage":
+    def refuse(self, at: int, refusal: Refusal, tx_id: int | None, number: int | None) -> "RefusedMessage":
         """Make a refused message of the message at place `at`."""
         texts = (self.key[at], self.value[at], self.old_key[at])
-        return RefusedMessage(refusal, *texts, bool(self.moves_on[at]), tx_id, total_order)
+        return RefusedMessage(refusal, *texts, bool(self.moves_on[at]), tx_id, number)
 
 
 class Op(IntEnum):
@@ -61,7 +61,7 @@ class Changes:
 
     | column | content |
     |---|---|
-    | `tx_id`, `total_order` | the transaction, and the change's number in it |
+    | `tx_id`, `number` | the transaction, and the change's number among those of the table in it |
     | `op` | an `Op` |
     | `keys`, `key_columns` | the key as bits and as typed columns; meaningless and null for a TRUNCATE |
     | `rows` | the table's columns; null for a DELETE or a TRUNCATE |
@@ -84,7 +84,7 @@ class Changes:
     """
 
     tx_id: Integers
-    total_order: Integers
+    number: Integers
     op: npt.NDArray[np.uint8]
     keys: KeyBits
     key_columns: pa.Table
@@ -101,7 +101,7 @@ class Changes:
         """Select the changes at these places, in their order."""
         return Changes(
             self.tx_id[at],
-            self.total_order[at],
+            self.number[at],
             self.op[at],
             self.keys.take(at),
             self.key_columns.take(at),
@@ -114,10 +114,19 @@ class Changes:
 
     def distinct(self) -> int:
         """Count the different changes: redelivered ones count once."""
-        order = np.lexsort((self.total_order, self.tx_id))
-        # sorted, a redelivered change stands directly behind the first one
-        again = (np.diff(self.tx_id[order]) == 0) & (np.diff(self.total_order[order]) == 0)
-        return len(order) - int(again.sum())
+        return len(_places_once(self.tx_id, self.number))
+
+    def has_conflicts(self) -> bool:
+        """Did a change come again as another one: with another key, or of another operation?
+
+        The halves of one transaction are then from two captures, and its END counts those of one.
+        """
+        order = np.lexsort((self.number, self.tx_id))
+        first, then = order[:-1], order[1:]
+        again = (self.tx_id[first] == self.tx_id[then]) & (self.number[first] == self.number[then])
+        first, then = first[again], then[again]
+        same = (self.keys.high[first] == self.keys.high[then]) & (self.keys.low[first] == self.keys.low[then])
+        return not bool((same & (self.op[first] == self.op[then])).all())
 
     def unpaired(self) -> int:
         """How many more deletes than creates come from updates of keys, in a table with a key; redelivered ones count
@@ -126,9 +135,8 @@ class Changes:
         Not 0 when the log lacks a half of such an update: Debezium may have been killed between the two.
         """
         halves = np.flatnonzero(self.moves_on | self.has_former)
-        _, first = np.unique(np.stack([self.tx_id[halves], self.total_order[halves]]), axis=1, return_index=True)
-        goes, comes = self.moves_on[halves[first]], self.has_former[halves[first]]
-        return int(goes.sum()) - int(comes.sum())
+        once = halves[_places_once(self.tx_id[halves], self.number[halves])]
+        return int(self.moves_on[once].sum()) - int(self.has_former[once].sum())
 
     @classmethod
     def concat(cls, parts: "Sequence[Changes]") -> "Changes":
@@ -136,7 +144,7 @@ class Changes:
         names = dict.fromkeys(name for part in parts for name in part.unsent)
         return cls(
             np.concatenate([part.tx_id for part in parts]),
-            np.concatenate([part.total_order for part in parts]),
+            np.concatenate([part.number for part in parts]),
             np.concatenate([part.op for part in parts]),
             concat_keys([part.keys for part in parts]),
             pa.concat_tables([part.key_columns for part in parts]),
@@ -151,10 +159,15 @@ class Changes:
 
 def order_changes(changes: Changes, ranks: Integers) -> Integers:
     """The places of the changes in commit order, each change once."""
+    return _places_once(ranks, changes.number)
+
+
+def _places_once(transactions: Integers, number: Integers) -> Integers:
+    """The places of changes in the order of both columns; of those that came again, the first."""
     # lexsort sorts by its last column first
-    order: Integers = np.lexsort((changes.total_order, ranks))
+    order: Integers = np.lexsort((number, transactions))
     again = np.zeros(len(order), np.bool_)
-    again[1:] = (np.diff(ranks[order]) == 0) & (np.diff(changes.total_order[order]) == 0)
+    again[1:] = (np.diff(transactions[order]) == 0) & (np.diff(number[order]) == 0)
     return order[~again]
 
 
@@ -172,7 +185,7 @@ def sort_changes(changes: Changes, ranks: Integers) -> tuple[Integers, bool]:
 class RefusedMessage:
     """A message that is not applied: its bytes, the headers of a key update, and its transaction.
 
-    `tx_id` and `total_order` are None if they could not be decoded.
+    `tx_id` and `number` are None if they could not be decoded.
     """
 
     refusal: Refusal
@@ -181,7 +194,7 @@ class RefusedMessage:
     old_key: bytes | None
     moves_on: bool
     tx_id: int | None
-    total_order: int | None
+    number: int | None
 
     @property
     def waits(self) -> bool:

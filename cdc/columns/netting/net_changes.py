@@ -201,7 +201,7 @@ def _places_before(changes: Changes, ranks: Integers, ordered: Integers, turns: 
     # the preceding change often has another key: search the total order, not the sorting by key
     place_at = np.empty(len(turns), np.int64)
     place_at[turns] = np.arange(len(turns))
-    rank, place_in = ranks[ordered], changes.total_order[ordered]
+    rank, place_in = ranks[ordered], changes.number[ordered]
     follows = np.zeros(len(turns), np.bool_)
     # the delete and the create of a key update are neighbours, unless another task has the delete's partition
     follows[1:] = (np.diff(rank) == 0) & (np.diff(place_in) == 1)

@@ -289,7 +289,7 @@ def _read_gaps(messages: Iterable[bytes], source: SourceSettings) -> Iterator[Ls
 def _to_beats(changes: Changes, ends: Integers, pipeline: str, run: Ends) -> list[CapturedBeat]:
     """The versions of the pipeline's row, in commit order. `ends`: per change, the offset of its END."""
     # by transaction first, then by the order within it
-    order = np.lexsort((changes.total_order, ends))
+    order = np.lexsort((changes.number, ends))
     rows = changes.rows.take(order.tolist()).to_pylist()
     commits = run.lsn[np.searchsorted(run.offset, ends[order])].tolist()
     versions = zip(rows, changes.op[order].tolist(), commits, strict=True)

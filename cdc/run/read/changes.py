@@ -37,7 +37,7 @@ FURTHER: Final = T.StructType(
         T.StructField("_committed_at", T.TimestampType()),  # when the source committed it
         T.StructField("_lsn", T.LongType()),  # above all earlier commits, below that of its own
         T.StructField("_tx_id", T.LongType()),  # the source's transaction
-        T.StructField("_number", T.LongType()),  # the change's number in it
+        T.StructField("_number", T.LongType()),  # the change's number among the table's changes in it
         T.StructField("_unsent", T.ArrayType(T.StringType())),  # columns that an update has left out (TOAST)
     ]
 )
@@ -218,7 +218,7 @@ def _to_rows(decoded: Decoded, messages: Messages, table: Table) -> pa.Table:
         pa.array([source.ts_ms * 1000 for source in sources], pa.timestamp("us", "UTC")),
         [source.lsn for source in sources],
         changes.tx_id,
-        changes.total_order,
+        changes.number,
         pa.array(unsent, pa.list_(pa.string())),
     ]
     rows = changes.rows

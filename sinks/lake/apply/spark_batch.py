@@ -159,7 +159,7 @@ class _PartitionReader:
         """Fold the collected changes into a result."""
         after = self._missing.after
         late = [message for message in self._refused if self._plan.ranks.is_behind(message.tx_id, after)]
-        refused = len({(message.tx_id, message.total_order) for message in late})
+        refused = len({(message.tx_id, message.number) for message in late})
         # unreadable messages, and those behind them, need all partitions
         alone = not (self._refused or self._has_foreign)
         part = TaskResult(self._missing.topic, self._partition, refused, self._until, (), None, is_complete=alone)
@@ -170,7 +170,10 @@ class _PartitionReader:
         # a copy or an earlier batch may cover the beginning of the run
         behind = places > after
         changes, places = changes.take(np.flatnonzero(behind)), places[behind]
-        part = replace(part, count=changes.distinct() + refused, unpaired=changes.unpaired())
+        unpaired, distinct = changes.unpaired() if self._missing.table.key else 0, changes.distinct()
+        part = replace(part, count=distinct + refused, unpaired=unpaired)
+        # the driver tells of conflicts
+        alone = alone and not (distinct < len(changes) and changes.has_conflicts())
         return self._fold(part, changes, places) if alone and behind.any() else part
 
     def _fold(self, part: TaskResult, changes: Changes, ranks: Integers) -> TaskResult:

@@ -37,13 +37,14 @@ SCHEMA = pa.schema(
         "old_key": pa.binary(),  # the row's former key, when it changed
         "moves_on": pa.bool_(),  # the row goes on under another key
         "tx_id": pa.int64(),  # null when the message does not say
-        "total_order": pa.int64(),  # position within the transaction
+        "total_order": pa.int64(),  # the message's `number`; of older letters that in the whole transaction
         "rank": pa.int64(),  # offset of the transaction's END; -1 if unknown
     }
 )
 """One row per message; its key: table_id, topic, partition, offset."""
 _OF_REFUSAL = ("topic", "partition", "offset", "reason", "waits")
-_OF_MESSAGE = ("key", "value", "old_key", "moves_on", "tx_id", "total_order")
+_OF_MESSAGE = ("key", "value", "old_key", "moves_on", "tx_id")
+_NUMBER = "total_order"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +64,14 @@ class DeadLetter:
 
     def as_row(self) -> dict[str, Any]:
         refusal = {name: getattr(self.message.refusal, name) for name in _OF_REFUSAL}
-        content = {name: getattr(self.message, name) for name in _OF_MESSAGE}
+        content = {name: getattr(self.message, name) for name in _OF_MESSAGE} | {_NUMBER: self.message.number}
         table = {"table_id": self.table_id, "schema": self.table.schema, "table": self.table.table}
         return {**table, **refusal, **content, "rank": self.rank}
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
         refusal = Refusal(*(row[name] for name in _OF_REFUSAL))
-        message = RefusedMessage(refusal, *(row[name] for name in _OF_MESSAGE))
+        message = RefusedMessage(refusal, *(row[name] for name in (*_OF_MESSAGE, _NUMBER)))
         return cls(row["table_id"], TableName(row["schema"], row["table"]), message, row["rank"])
 
 

@@ -75,3 +75,14 @@ def test_a_transaction_that_is_under_way_is_not_lost() -> None:
     assert begun.find_lost([], read_ends("t", [], [])) is None
     end = to_value(Event(1, is_end=True))
     assert begun.find_lost([end], read_ends("t", [3], [end])) is None
+
+
+def test_one_that_the_copy_may_have_is_not_lost() -> None:
+    """A first capture was given up within transaction 1; the second one's copy lies between 1 and 3."""
+    events = [Event(1, is_end=False), Event(2, is_end=False), Event(2, is_end=True), Event(3, is_end=False)]
+    further = [Event(3, is_end=True), Event(4, is_end=False), Event(5, is_end=False), Event(5, is_end=True)]
+    begun = BegunTransactions(Lsn(25), behind_end=False)
+    for part, lost in ((events, None), (further, 4)):
+        values = [to_value(event) for event in part]
+        ends = [at for at, event in enumerate(part) if event.is_end]
+        assert begun.find_lost(values, read_ends("t", ends, [values[at] for at in ends])) == lost

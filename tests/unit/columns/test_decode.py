@@ -37,7 +37,7 @@ def message(value: object, key: bytes | None = b'{"id":1}', old_key: bytes | Non
 
 
 def envelope(after: Mapping[str, object] | None, op: str = "c") -> dict[str, object]:
-    return {"op": op, "source": {"txId": 7, "lsn": 3}, "transaction": {"total_order": 1}, "after": after}
+    return {"op": op, "source": {"txId": 7, "lsn": 3}, "transaction": {"data_collection_order": 1}, "after": after}
 
 
 def decoded(*messages: dict[str, object]) -> Decoded:
@@ -48,7 +48,7 @@ def test_insert_is_decoded_to_the_tables_columns() -> None:
     found = decoded(message(envelope(ROW)))
     assert found.refused == ()
     assert found.changes.rows.to_pylist() == [{**ROW, "d": Decimal("1.50"), "raw": b"\x00\xff"}]
-    assert (found.changes.tx_id[0], found.changes.total_order[0], found.changes.op[0]) == (7, 1, Op.CREATE)
+    assert (found.changes.tx_id[0], found.changes.number[0], found.changes.op[0]) == (7, 1, Op.CREATE)
     assert found.changes.keys.pairs() == key_bits(TABLE.key_columns, [pa.array([1], pa.int32())]).pairs()
 
 

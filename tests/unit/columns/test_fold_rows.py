@@ -48,7 +48,7 @@ def named(row: Row) -> dict[str, object]:
 
 def messages(events: Sequence[dict[str, Any]], first: int = 1) -> Messages:
     values = [
-        msgspec.json.encode({**event, "source": {"txId": 7}, "transaction": {"total_order": at}})
+        msgspec.json.encode({**event, "source": {"txId": 7}, "transaction": {"data_collection_order": at}})
         for at, event in enumerate(events, first)
     ]
     count = len(values)

@@ -50,16 +50,30 @@ def test_one_that_becomes_whole_behind_the_deadline_is_read() -> None:
 @pytest.mark.parametrize(("lost", "lacks"), [(0, "1 delete of updated keys"), (1, "1 create of updated keys")])
 def test_half_of_an_updated_key_is_told(lost: int, lacks: str) -> None:
     """The END counts no more: what a killed Debezium has not sent, it has not counted."""
-    insert = Insert(THINGS.name, CommitOrder(1, 1), (1,), {"id": 1, "was": "x"})
     update: list[Change] = [
         Delete(THINGS.name, CommitOrder(2, 1), (1,), (2,)),
         Insert(THINGS.name, CommitOrder(2, 2), (2,), {"id": 2, "was": "x"}, (1,)),
     ]
-    whole = LogInMemory({TOPIC: one_by_one(THINGS, [insert, *update, *update])}, repeat({}))
+    whole = LogInMemory({TOPIC: one_by_one(THINGS, [insert(1, 1, 1), *update, *update])}, repeat({}))
     RunReader(cast("StandingConsumer", whole), "p", PLACEHOLDER).read(run_of([1, 2], 3), [THINGS], {})
-    log = LogInMemory({TOPIC: one_by_one(THINGS, [insert, update[1 - lost]])}, repeat({}))
+    log = LogInMemory({TOPIC: one_by_one(THINGS, [insert(1, 1, 1), update[1 - lost]])}, repeat({}))
     with pytest.raises(TopicLostError, match=lacks):
         RunReader(cast("StandingConsumer", log), "p", PLACEHOLDER).read(run_of([1, 2]), [THINGS], {})
+
+
+def test_a_transaction_of_two_captures_is_told() -> None:
+    """What was sent before the capture was changed has other numbers than what was sent after it."""
+    first, then = ([insert(1, 1, 10), insert(1, 2, 11)], [insert(1, 1, 10), insert(1, 2, 12), insert(1, 3, 11)])
+    log = LogInMemory({TOPIC: one_by_one(THINGS, [*first, *then])}, repeat({}))
+    with pytest.raises(TopicLostError, match="two changes under one number"):
+        RunReader(cast("StandingConsumer", log), "p", PLACEHOLDER).read(run_of([1], 3), [THINGS], {})
+    more = LogInMemory({TOPIC: one_by_one(THINGS, then)}, repeat({}))
+    with pytest.raises(TopicLostError, match="holds 3 of 2 changes"):
+        RunReader(cast("StandingConsumer", more), "p", PLACEHOLDER).read(run_of([1], 2), [THINGS], {})
+
+
+def insert(rank: int, number: int, key: int) -> Insert:
+    return Insert(THINGS.name, CommitOrder(rank, number), (key,), {"id": key, "was": "x"})
 
 
 def trickling() -> Iterator[Mapping[str, Messages]]:

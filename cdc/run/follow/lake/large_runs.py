@@ -137,16 +137,16 @@ class LargeRunReader:
                 raise RunTooLargeError
             for table in missing:
                 own = by_topic.get(table.topic, [])
-                if (count := sum(part.count for part in own)) >= table.count:
-                    _check_pairs(table, own)
+                if (count := sum(part.count for part in own)) == table.count:
                     complete[table.topic] = own
                     continue
                 _delete_parts(table, own)
-                if is_last:
+                if is_last or count > table.count:
                     raise lost_changes_error(table.topic, count, table.count)
             patient = True
             if len(complete) < len(wanted):
                 time.sleep(POLL_SECONDS)
+        _check_pairs(wanted, complete)
         return complete
 
     def _run_job(self, plan: TaskPlan, start: Offsets) -> dict[str, list[TaskResult]]:
@@ -189,12 +189,15 @@ def count_ops(read: ReadRun | ReadLargeRun, changes: int) -> Mapping[str, int]:
     return {op.name.lower(): int(counts[op]) for op in Op if len(counts) and counts[op]}
 
 
-def _check_pairs(table: MissingChanges, read: Sequence[TaskResult]) -> None:
+def _check_pairs(wanted: Sequence[MissingChanges], read: Mapping[str, Sequence[TaskResult]]) -> None:
     """Raise TopicLostError when updates of keys lack a half. Where the driver reads the changes itself, it checks."""
-    unpaired = sum(part.unpaired for part in read)
-    if unpaired and all(part.is_complete for part in read):
-        _delete_parts(table, read)
-        raise half_updates_error(table.topic, unpaired)
+    for table in wanted:
+        own = read[table.topic]
+        unpaired = sum(part.unpaired for part in own)
+        if unpaired and all(part.is_complete for part in own):
+            for each in wanted:
+                _delete_parts(each, read[each.topic])
+            raise half_updates_error(table.topic, unpaired)
 
 
 def _next_offsets(read: Sequence[TaskResult]) -> Mapping[int, int]:

@@ -133,7 +133,7 @@ def read_entries(changes: Changes, tx_id: int) -> dict[TableName, list[HistoryEn
     """The history's entries that this transaction wrote, per table, in their order."""
     entries = defaultdict[TableName, list[HistoryEntry]](list)
     # in the order of the transaction: a table may be altered several times in it
-    for at in np.argsort(changes.total_order, kind="stable").tolist():
+    for at in np.argsort(changes.number, kind="stable").tolist():
         is_dropped = bool(changes.op[at] == Op.DELETE)
         # of a deleted entry the log has the key only
         row = (changes.key_columns if is_dropped else changes.rows).slice(at, 1).to_pylist()[0]
