@@ -54,11 +54,12 @@ _RAW: Final = ("key", "value", "headers", "partition", "offset")
 
 
 def open_changes(pipeline: Pipeline, name: TableName, after: LakeCut | None = None) -> DataFrame:
-    """The changes of a table, each once, those of one key in the order of their commits.
+    """The changes of a table, those of one key in the order of their commits.
 
     Columns: those of the table, then FURTHER. A delete has the key's columns only, a truncate none. An update of a key
     is a delete and an insert. From the table's copy on, or behind a cut: with the cut's rows, that is everything.
-    Spark's checkpoint keeps the place. The order of a key ends where its topic gets further partitions.
+    Spark's checkpoint keeps the place. The order of a key ends where its topic gets further partitions. A transaction
+    in which Kafka Connect was killed comes again from its begin, with the same `_tx_id` and `_number`.
 
     Raises PreconditionError for a table that has no copy in the lake, is stopped, or has a column of FURTHER, and for a
     cut from before the copy; HistoryLostError when the topic was made anew since.
