@@ -63,17 +63,14 @@ public final class WholeTransactions implements Transformation<SourceRecord> {
 
     private void moveBack(Map<String, Object> offset) {
         forgetTransaction(offset);
-        offset.remove(AT_LSN);
+        // Postgres sends whole transactions that commit behind this LSN. Debezium would search them for a change that it
+        // has processed, and keep the LSN of each: without that LSN it takes all
+        offset.keySet().removeIf(key -> key.equals(PROCESSED) || key.equals(AT_LSN) || key.equals(KIND));
+        offset.put(LSN, before != null ? before : first);
         if (before != null) {
-            // as the offset of that commit's END
-            offset.put(LSN, before);
-            offset.put(PROCESSED, before);
             offset.put(COMMITTED, before);
-            offset.put(KIND, "COMMIT");
         } else {
-            // the slot's first transaction: without a processed LSN, Debezium skips nothing of what Postgres sends
-            offset.put(LSN, first);
-            offset.keySet().removeIf(key -> key.equals(PROCESSED) || key.equals(COMMITTED) || key.equals(KIND));
+            offset.remove(COMMITTED);
         }
     }
 

@@ -58,7 +58,7 @@ def find_old_debezium(parts: AskedParts) -> Iterator[Fault]:
 @check(
     "connect.our_classes",
     Severity.WARNING,
-    "Debezium alone loses digits of some types, and does not tell where the slot stands",
+    "Debezium alone loses digits, and changes where it is killed within a transaction; a moved slot is not noticed",
 )
 def find_no_classes(parts: AskedParts) -> Iterator[Fault]:
     """Our classes are beside Debezium's."""
