@@ -21,7 +21,7 @@ from cdc.cli.invocation import DEFAULT_CONFIG, Invocation
 from cdc.cli.log_lines import end_log
 from cdc.cli.privacy import keep_private
 from cdc.core import fail_points
-from cdc.core.errors import CdcError
+from cdc.core.errors import CdcError, to_system_error
 from cdc.core.text.lines import ErrorLine
 
 Register = Callable[[typer.Typer], None]
@@ -80,6 +80,7 @@ def build(verbs: Iterable[Register]) -> typer.Typer:
 
 def report(error: Exception) -> int:
     """Print an error, one line per problem, and return its exit code."""
+    error = to_system_error(error) if isinstance(error, OSError) else error
     if isinstance(error, CdcError):
         for line in error.lines:
             output.say(ErrorLine.of(f"error: {_one_line(line)}", error))

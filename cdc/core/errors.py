@@ -126,6 +126,13 @@ class UnreachableError(CdcError):
     exit_code = 4
 
 
+def to_system_error(error: OSError) -> CdcError:
+    """What the operating system refuses, in its own words: a full or broken disk, a folder that may not be read."""
+    said = error.strerror or str(error) or type(error).__name__
+    what = ": ".join(str(each) for each in (error.filename, said) if each)
+    return CdcError(" ".join(what.split()), "mend that, and run the same again; --debug shows where it happened")
+
+
 class DivergenceError(CdcError):
     """A follower does not hold what its source holds."""
 

@@ -11,7 +11,7 @@ import pytest
 
 from cdc.__main__ import main
 from cdc.core import fail_points
-from cdc.core.errors import CdcError
+from cdc.core.errors import CdcError, to_system_error
 from cdc.torture.remedies import ASKING, find_command
 from tests.cells.cell import POINT_KINDS, Cell
 from tests.cells.faults import FAULTS, HOLD_SECONDS
@@ -94,6 +94,8 @@ def _try(world: World, cell: Cell, told: list[str]) -> None:
         _do(world, cell)
     except CdcError as error:
         told.append(str(error))
+    except OSError as error:
+        told.append(str(to_system_error(error)))
     except Exception as error:  # noqa: BLE001 - what a user would see as a bug
         told.append(f"{UNTRANSLATED} {error!r}")
 

@@ -1,5 +1,6 @@
 """The command line: one line per error, exit codes, data and messages apart, a quick start."""
 
+import errno
 import json
 import os
 import stat
@@ -71,6 +72,15 @@ def test_each_reason_is_a_line_and_the_offer_can_be_copied(capsys: Captured) -> 
         "  tables:",
         "    - c",
     ]
+
+
+def test_what_the_system_refuses_is_one_line(capsys: Captured, tmp_path: Path) -> None:
+    assert app.report(OSError(errno.EIO, "Input/output error", str(tmp_path / "index"))) == errors.CdcError.exit_code
+    assert app.report(ConnectionResetError()) == errors.CdcError.exit_code
+    first, second = capsys.readouterr().err.splitlines()
+    told = " → mend that, and run the same again; --debug shows where it happened"
+    assert first == f"error: {tmp_path / 'index'}: Input/output error{told}"
+    assert second == f"error: ConnectionResetError{told}"
 
 
 def test_unexpected_error_is_two_lines(capsys: Captured) -> None:
