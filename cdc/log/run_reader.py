@@ -226,8 +226,10 @@ def part_of(messages: Messages, decoded: Decoded, ranks: Ranks) -> _TopicPart:
     for each in refused:
         place = each.refusal
         until[place.partition] = max(until.get(place.partition, 0), place.offset + 1)
-    # the ENDs count these as well: to Postgres they were changes
-    distinct += len({(each.tx_id, each.number) for each in refused})
+    if refused:
+        # the ENDs count these as well: to Postgres they were changes; one that came again may be refused once only
+        readable = set(zip(changes.tx_id.tolist(), changes.number.tolist(), strict=True))
+        distinct += len({(each.tx_id, each.number) for each in refused} - readable)
     # a message without a transaction is not of the capture, and no END counts it: it stays where it is in the order
     foreign = [each for each in decoded.refused if each.tx_id is None and _is_before(each, until)]
     return _TopicPart(TableChanges(changes, places[own], [*refused, *foreign], messages, at), distinct, until)

@@ -10,12 +10,14 @@ from pyspark.sql import SparkSession
 
 from cdc.connect.capture import debezium_properties
 from cdc.connect.capture.connect_client import ConnectClient
-from cdc.connect.capture.connector import restart
+from cdc.connect.capture.connector import halt, restart
+from cdc.core.errors import HistoryLostError
 from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader, read_span
 from cdc.log.names import change_topic, transaction_topic
 from cdc.log.transaction_topic import read_ends_between
-from tests.support.cdc_inprocess import bootstrap, catch_up, verify
+from tests.faults.losses.losses import slot_is_free
+from tests.support.cdc_inprocess import bootstrap, catch_up, recapture_all, verify
 from tests.support.parts.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 
@@ -65,15 +67,46 @@ def test_without_our_plugin_what_is_lost_is_told_and_copied_again(
     assert verify(pipeline, spark).is_equal
 
 
+def test_a_slot_that_is_made_anew_within_a_transaction_is_told(pipeline: Pipeline, spark: SparkSession) -> None:
+    """Debezium itself looks for its place in the slot no more."""
+    bootstrap(pipeline, spark)
+    slot, capture = pipeline.settings.source.slot, pipeline.settings.connect
+    with ConnectClient(capture.url) as client:
+        begin_to_move(pipeline)
+        halt(client, capture.connector)
+        until(lambda: slot_is_free(pipeline), "nobody reads from the slot")
+        pipeline.run(
+            f"SELECT pg_drop_replication_slot('{slot}')",
+            f"SELECT pg_create_logical_replication_slot('{slot}', 'pgoutput')",
+        )
+        client.resume(capture.connector)
+    pipeline.run("INSERT INTO items VALUES (0, 0)")
+    with pytest.raises(HistoryLostError):
+        catch_up(pipeline, spark)
+    recapture_all(pipeline, spark)
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
+
+
+def begin_to_move(pipeline: Pipeline) -> None:
+    """Change every key in one transaction; returns when the log has some of it."""
+    prefix = pipeline.settings.log.prefix
+    with Reader(pipeline.settings.log) as reader:
+        enough = count_records(reader, prefix) + 20
+        pipeline.run(f"UPDATE items SET id = id + {10 * ROWS}")
+        until(partial(has_records, reader, prefix, enough), "the transaction is being sent")
+
+
 def move_keys(pipeline: Pipeline, ends: int) -> None:
     """Change every key in one transaction, in which the task ends so often; returns when the log has its END."""
     capture, prefix = pipeline.settings.connect, pipeline.settings.log.prefix
     before = count_ends(pipeline)
-    pipeline.run(f"UPDATE items SET id = id + {10 * ROWS}")
+    begin_to_move(pipeline)
     with Reader(pipeline.settings.log) as reader, ConnectClient(capture.url) as client:
-        for _ in range(ends):
+        restart(client, capture.connector, whole=True)
+        for _ in range(1, ends):
             enough = count_records(reader, prefix) + 20
-            until(partial(has_records, reader, prefix, enough), "the transaction is being sent")
+            until(partial(has_records, reader, prefix, enough), "the transaction is being sent again")
             restart(client, capture.connector, whole=True)
     until(lambda: count_ends(pipeline) > before, "the transaction is whole")
 

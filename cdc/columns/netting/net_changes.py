@@ -9,7 +9,7 @@ matters only if its row moved to another key, and that key's changes did not sen
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,7 @@ class NetChanges:
     | `unsent` | column name → in which rows the value is missing: take it from the row of `base` before the batch |
     | `base`, `has_base` | the key of that row; null values if there is none |
     | `gone`, `gone_columns` | keys that had a row before the batch and have none after it |
+    | `passing` | keys that came and went within the batch: no row has them, if the key is unique all the time |
 
     Example: key 1 exists with (1, "a", "long"); the batch updates it to (1, "b", unsent), inserts key 2 and deletes the
     existing key 3:
@@ -54,10 +55,11 @@ class NetChanges:
     has_base: Mask
     gone: KeyBits
     gone_columns: pa.Table
+    passing: KeyBits = field(default_factory=empty_keys)
 
     @property
     def is_empty(self) -> bool:
-        return not (self.truncated or len(self.keys) or len(self.gone))
+        return not (self.truncated or len(self.keys) or len(self.gone) or len(self.passing))
 
     @property
     def incomplete(self) -> Mask:
@@ -86,6 +88,7 @@ class NetChanges:
             self.has_base[at],
             KeyBits(self.gone.high[gone_slice], self.gone.low[gone_slice]),
             self.gone_columns if gone else self.gone_columns.slice(0, 0),
+            self.passing if gone else empty_keys(),
         )
 
     @classmethod
@@ -103,6 +106,7 @@ class NetChanges:
             np.concatenate([part.has_base for part in parts]),
             concat_keys([part.gone for part in parts]),
             pa.concat_tables([part.gone_columns for part in parts]),
+            concat_keys([part.passing for part in parts]),
         )
 
 
@@ -124,8 +128,7 @@ def fold(changes: Changes, ranks: Integers) -> NetChanges:
     ended = lives.op[final] == Op.DELETE
     # Postgres never creates an existing key: a key whose changes do not begin with a create had a row before the batch
     existed = lives.op[lives.first_of_key[final]] != Op.CREATE
-    # a key that came and went within the batch is in neither
-    stay, gone = final[~ended], final[ended & existed]
+    stay, gone, passing = final[~ended], final[ended & existed], final[ended & ~existed]
     sources = trace_unsent(changes, lives, stay)
     return NetChanges(
         truncated,
@@ -138,6 +141,7 @@ def fold(changes: Changes, ranks: Integers) -> NetChanges:
         sources.has_base & (not truncated),
         lives.keys.take(gone),
         changes.key_columns.take(lives.change[gone]),
+        lives.keys.take(passing),
     )
 
 

@@ -9,6 +9,7 @@ from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.netting.batch import TableEffect
 from cdc.columns.netting.changes import Decoded, Messages, Op
 from cdc.columns.netting.net_changes import NetChanges, fold
+from cdc.columns.rows.key_fingerprints import empty_keys
 from cdc.core.table import Table
 from cdc.sinks.lake.metadata.dead_letters import DeadLetter
 
@@ -93,7 +94,7 @@ def _net_effect(decoded: Decoded, letters: Sequence[DeadLetter]) -> NetChanges:
     op = np.where(comes_anew, np.uint8(Op.UPDATE), changes.op)
     net = fold(replace(changes, op=op), np.array([letters[at].rank for at in decoded.at.tolist()], np.int64))
     # "existed", or the commit would take a row that is there for a contradiction
-    return replace(net, existed=np.ones(len(net.existed), np.bool_))
+    return replace(net, existed=np.ones(len(net.existed), np.bool_), passing=empty_keys())
 
 
 def _find_incomplete(net: NetChanges, decoded: Decoded, letters: Sequence[DeadLetter]) -> set[bytes]:

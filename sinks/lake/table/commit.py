@@ -1,7 +1,7 @@
 """Commit a batch's net effect on one table, without a join or a Spark job."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +11,7 @@ from cdc.columns.arrays import Integers, Mask
 from cdc.columns.feed import FeedRows
 from cdc.columns.netting.batch import TableEffect, WrittenRows
 from cdc.columns.netting.net_changes import NetChanges
-from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys
+from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys, empty_keys
 from cdc.columns.types.arrow_types import arrow_schema
 from cdc.core.errors import DivergenceError, RefusedError, TableLostError
 from cdc.core.fail_points import reach
@@ -42,7 +42,8 @@ class CommitPlan:
     """The content of a commit: delete the rows of these keys (all rows if `is_truncated`), add these files.
 
     `deleted`: keys that end without a row. `change_files`: path and size of change data outside data files. `marks`:
-    progress that is noted besides the commit's own.
+    progress that is noted besides the commit's own. `passing`: keys that no row may have, as a batch gave them to rows
+    of its own for a while.
     """
 
     is_truncated: bool
@@ -50,6 +51,7 @@ class CommitPlan:
     deleted: KeyBits
     change_files: Sequence[tuple[str, int]]
     marks: Sequence[TxnUpdate] = ()
+    passing: KeyBits = field(default_factory=empty_keys)
 
     @property
     def change_data(self) -> Sequence[tuple[str, int]]:
@@ -80,7 +82,7 @@ def apply_effect(writer: TableWriter, effect: TableEffect, move: TxnUpdate) -> A
         except FileNotFoundError as error:
             raise TableLostError(writer.table.name, f"{error.filename} is gone from the lake") from None
         reach("lake.rows.written")
-        plan = CommitPlan(net.truncated, [*effect.written, *files], net.gone, changes)
+        plan = CommitPlan(net.truncated, [*effect.written, *files], net.gone, changes, passing=net.passing)
         version = commit(writer, plan, move)
         # rows written by tasks are not in memory, and a TRUNCATE's changes are the removed files
         whole = not effect.written and not net.truncated
@@ -148,9 +150,10 @@ def _grow_vectors(writer: TableWriter, effect: CommitPlan) -> dict[str, BitMap]:
     if not writer.table.key:
         return writer.vectors_deleting_rows(effect.deleted)
     # written keys, too: an update deletes the previous row
-    keys = concat_keys([*(file.keys for file in effect.files), effect.deleted])
+    keys = concat_keys([*(file.keys for file in effect.files), effect.deleted, effect.passing])
     # a deleted key had a row
-    existed = [*(file.existed for file in effect.files), np.ones(len(effect.deleted), np.bool_)]
+    ended = [np.ones(len(effect.deleted), np.bool_), np.zeros(len(effect.passing), np.bool_)]
+    existed = [*(file.existed for file in effect.files), *ended]
     return writer.vectors_deleting_keys(keys, ~np.concatenate(existed))
 
 

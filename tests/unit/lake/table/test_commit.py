@@ -20,7 +20,7 @@ from tests.support.histories import THINGS
 from tests.support.lake.mixed_changes import mix_changes
 from tests.support.lake.places import PLACES, PlacedLake, in_folder, place_lake
 from tests.support.lake.tables import APP, apply, by_id, by_key, copy_rows, open_writer, read_by_delta_rs, row, update
-from tests.support.model import UNCHANGED, CommitOrder, Delete, Insert, Key, Row, Truncate, Update
+from tests.support.model import UNCHANGED, Change, CommitOrder, Delete, Insert, Key, Row, Truncate, Update
 
 COPY: dict[Key, Row] = {(n,): row(n, f"old {n}") for n in range(200)}
 T = THINGS.name
@@ -102,6 +102,26 @@ def test_an_unsent_value_without_a_previous_row_is_refused(folder_lake: PlacedLa
     with pytest.raises(DivergenceError, match=r"public\.things: an update left out values, .* → .*cdc verify"):
         apply(writer, [unsent], 1)
     assert writer.snapshot.transactions.get(APP) is None
+
+
+def test_keys_that_two_rows_had_for_a_while_are_refused(folder_lake: PlacedLake) -> None:
+    """As `UPDATE t SET id = 5 - id` does where the key is not checked at once (DEFERRABLE)."""
+    writer, before = open_writer(folder_lake), read_by_delta_rs(folder_lake)
+    swap: list[Change] = [
+        Delete(T, CommitOrder(1, 1), (2,), (3,)),
+        Insert(T, CommitOrder(1, 2), (3,), row(3, "was 2"), (2,)),
+        Delete(T, CommitOrder(1, 3), (3,), (2,)),
+        Insert(T, CommitOrder(1, 4), (2,), row(2, "was 3"), (3,)),
+    ]
+    with pytest.raises(DivergenceError, match=r"the key was another one for a while or is not unique"):
+        apply(writer, swap, 1)
+    # a key that no row has may come and go
+    passing: list[Change] = [
+        Insert(T, CommitOrder(2, 1), (10_000,), row(10_000, "x")),
+        Delete(T, CommitOrder(2, 2), (10_000,)),
+    ]
+    apply(writer, passing, 2)
+    assert read_by_delta_rs(folder_lake) == before
 
 
 def test_inserting_an_existing_key_is_refused(folder_lake: PlacedLake) -> None:
