@@ -112,8 +112,9 @@ class SourceSettings(Settings):
     """Tables to follow, as `schema.table`; one without a key needs REPLICA IDENTITY FULL. A `*` stands for any
     characters, and a table that is made later and is named so joins by itself; `!schema.table` takes tables out."""
     keys: dict[str, Annotated[list[str], Field(min_length=1)]] = Field(default_factory=dict)
-    """For tables without a key, by `schema.table`: columns that no two rows have alike. Such a table needs REPLICA
-    IDENTITY FULL, and is followed by all like one that has this key."""
+    """For tables without a key, by `schema.table`: columns that no two rows have alike, not even within a transaction
+    (as a DEFERRABLE key allows): it would stop then. It needs REPLICA IDENTITY FULL, and is followed by all
+    like one that has this key."""
     column_types: dict[str, Annotated[dict[str, ChosenTypeText], Field(min_length=1)]] = Field(default_factory=dict)
     """Other types for columns, by `schema.table` (or a pattern, as in `tables`) and column: `decimal(p,s)`, for a
     numeric without a precision, which is text else, and sums, compares and sorts as text; `double`, the nearest one,
