@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from cdc.core.errors import RECAPTURE, TopicLostError
+from cdc.core.errors import RECAPTURE, PreconditionError, TopicLostError
 from cdc.log.clients.connection import OFFSET_LOST, REQUEST_SECONDS, UNKNOWN, Answer, Connection
 from cdc.log.settings import LogSettings
 
@@ -133,8 +133,19 @@ class Partitions:
                     raise KafkaException(each.error)
             return found
 
-        found = self._ask(answers) if places else []
+        try:
+            found = self._ask(answers) if places else []
+        except PreconditionError as error:
+            # a topic that was deleted since its partitions were asked for has none any more
+            there = [place for place in places if not _is_unknown(error.__cause__) or self.refresh(place.topic)]
+            if len(there) == len(places):
+                raise
+            return self._bounds(there, which)
         return {LogPartition(each.topic, each.partition): each.offset for each in found}
+
+
+def _is_unknown(error: BaseException | None) -> bool:
+    return isinstance(error, KafkaException) and error.args[0].code() in UNKNOWN
 
 
 def _fetching_at_most(size: int) -> dict[str, Any]:

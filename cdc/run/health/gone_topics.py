@@ -56,14 +56,18 @@ class GoneTopics:
         return next((_of_table(topic, name) for name, topic in self._tables.items() if topic in self._since), None)
 
     def find_tables(self) -> Mapping[TableName, CdcError]:
-        """The tables whose changes have had no topic for a while. A copy makes it again, and has what was in it."""
+        """The tables whose changes have had no topic for a while. A copy makes it again, and has what was in it.
+
+        Each is named once in that while: who asks has it copied, which may be done before the next look.
+        """
         self._look()
         # without the order of the commits, copies are in vain
         if self._order in self._since:
             return {}
         latest = time.monotonic() - patience.GONE_SECONDS
-        found = self._tables.items()
-        return {name: _of_table(topic, name) for name, topic in found if self._since.get(topic, latest + 1) <= latest}
+        found = {name: topic for name, topic in self._tables.items() if self._since.get(topic, latest + 1) <= latest}
+        self._since = {topic: at for topic, at in self._since.items() if topic not in found.values()}
+        return {name: _of_table(topic, name) for name, topic in found.items()}
 
     def _describe(self, topic: str) -> CdcError:
         """The error of a topic of the capture's own."""
