@@ -50,6 +50,9 @@ def finish_verb(world: World, cell: Cell) -> str:
             _do(world, cell)
         except CdcError as error:
             told.append(str(error))
+            if "by itself" in str(error):
+                # what follows then has to do it
+                return " | ".join(told)
             if (words := find_command(str(error))) and words[0] != cell.phase:
                 run_verb(world, words)
         else:
