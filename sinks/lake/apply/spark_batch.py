@@ -171,9 +171,9 @@ class _PartitionReader:
         behind = places > after
         changes, places = changes.take(np.flatnonzero(behind)), places[behind]
         unpaired, distinct = changes.unpaired() if self._missing.table.key else 0, changes.distinct()
-        part = replace(part, count=distinct + refused, unpaired=unpaired)
         # the driver tells of conflicts
         alone = alone and not (distinct < len(changes) and changes.has_conflicts())
+        part = replace(part, count=distinct + refused, unpaired=unpaired, is_complete=alone)
         return self._fold(part, changes, places) if alone and behind.any() else part
 
     def _fold(self, part: TaskResult, changes: Changes, ranks: Integers) -> TaskResult:
