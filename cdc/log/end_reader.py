@@ -72,7 +72,7 @@ class EndReader:
         offsets, values = self._consumer.values(self._topic)
         ends = parse_ends(self._topic, offsets, values)
         try:
-            lost = self._begun.find_lost(values, ends)
+            lost = self._begun.find_lost(offsets, values, ends)
         except (MsgspecError, ValueError) as error:
             raise unreadable_order_error(self._topic, f"a BEGIN names no transaction ({error})") from None
         if lost is not None:

@@ -174,11 +174,7 @@ class RunReader:
 
     def _take(self, sought: _TopicSearch) -> TableChanges:
         assert sought.part is not None
-        found = sought.part.changes
         _check_counted(sought)
-        # a refused message may be the other half
-        if sought.table.key and not found.refused and (unpaired := found.changes.unpaired()):
-            raise half_updates_error(sought.topic, unpaired)
         self._consumer.advance(sought.topic, sought.part.until)
         return sought.part.changes
 
@@ -196,14 +192,19 @@ def lost_changes_error(topic: str, found: int, count: int) -> TopicLostError:
 
 
 def _check_counted(sought: _TopicSearch) -> None:
-    """Raise TopicLostError when there are other changes than the ENDs count: those of two captures, or databases."""
+    """Raise TopicLostError for other changes than Postgres made: those of two captures, or halves of updated keys."""
     assert sought.part is not None
-    changes, refused = sought.part.changes.changes, sought.part.changes.refused
+    changes = sought.part.changes.changes
     if sought.part.distinct > sought.count:
         raise lost_changes_error(sought.topic, sought.part.distinct, sought.count)
+    # a refused message may be the other half, or the other change
+    if sought.part.changes.refused:
+        return
     # usually nothing came twice, and nothing is sorted once more
-    if not refused and sought.part.distinct < len(changes) and changes.has_conflicts():
+    if sought.part.distinct < len(changes) and changes.has_conflicts():
         raise TopicLostError(sought.topic, f"{sought.topic} holds two changes under one number", RECAPTURE)
+    if sought.table.key and (unpaired := changes.unpaired()):
+        raise half_updates_error(sought.topic, unpaired)
 
 
 def half_updates_error(topic: str, unpaired: int) -> TopicLostError:

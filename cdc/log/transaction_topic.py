@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from typing import Final
 
-from cdc.columns.netting.begun import BEGIN
 from cdc.columns.netting.ends import Ends, UnreadableEventError, concat_ends, parse_confirmed_lsn, read_ends
 from cdc.core.errors import RECAPTURE, HistoryLostError, PreconditionError
 from cdc.core.position import FIRST_LOG, LogStart, Lsn, Position, format_lsn
 from cdc.core.transaction import TransactionEnd
 from cdc.log.clients.reader import Reader, read_span
 
+BEGIN: Final = b'{"status":"BEGIN"'
+"""The first bytes of every second message of the transaction topic, which need not be parsed."""
 AT_A_TIME: Final = 20_000
 """Messages in memory at a time, before they become columns, which take a tenth of the memory."""
 LAST_MESSAGES = 200

@@ -2,13 +2,11 @@ package cdc.connect;
 
 import java.util.HashMap;
 import java.util.Map;
-import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.connect.data.Field;
 import org.apache.kafka.connect.data.Schema;
 import org.apache.kafka.connect.data.SchemaBuilder;
 import org.apache.kafka.connect.data.Struct;
 import org.apache.kafka.connect.source.SourceRecord;
-import org.apache.kafka.connect.transforms.Transformation;
 
 /**
  * Writes into Debezium's heartbeats and BEGINs which LSN their offset confirms to the slot, as {@code lsn_commit}.
@@ -18,11 +16,9 @@ import org.apache.kafka.connect.transforms.Transformation;
  * its BEGIN does. The LSN with which a task begins is left out: it comes from Connect's offsets, and proves nothing of
  * the log.
  */
-public final class ConfirmedLsn implements Transformation<SourceRecord> {
+public final class ConfirmedLsn extends DebeziumTransformation {
 
     private static final String CONFIRMED = "lsn_commit";
-    private static final String HEARTBEAT = "io.debezium.connector.common.Heartbeat";
-    private static final String TRANSACTION = "io.debezium.connector.common.TransactionMetadataValue";
 
     private final Map<Schema, Schema> extended = new HashMap<>();
     private boolean hasBegun;
@@ -36,17 +32,12 @@ public final class ConfirmedLsn implements Transformation<SourceRecord> {
             first = confirmed;
         }
         if (!(confirmed instanceof Long) || confirmed.equals(first)
-                || !(sent.value() instanceof Struct) || !isExtended((Struct) sent.value())) {
+                || !isHeartbeat(sent.value()) && !isEvent(sent.value(), "BEGIN")) {
             return sent;
         }
         Struct value = extend((Struct) sent.value(), (Long) confirmed);
         return sent.newRecord(
                 sent.topic(), sent.kafkaPartition(), sent.keySchema(), sent.key(), value.schema(), value, sent.timestamp());
-    }
-
-    private static boolean isExtended(Struct value) {
-        String name = value.schema().name();
-        return HEARTBEAT.equals(name) || TRANSACTION.equals(name) && "BEGIN".equals(value.getString("status"));
     }
 
     private Struct extend(Struct value, long confirmed) {
@@ -61,18 +52,5 @@ public final class ConfirmedLsn implements Transformation<SourceRecord> {
         SchemaBuilder built = SchemaBuilder.struct().name(schema.name()).version(schema.version());
         schema.fields().forEach(field -> built.field(field.name(), field.schema()));
         return built.field(CONFIRMED, Schema.OPTIONAL_INT64_SCHEMA).build();
-    }
-
-    @Override
-    public ConfigDef config() {
-        return new ConfigDef();
-    }
-
-    @Override
-    public void configure(Map<String, ?> settings) {
-    }
-
-    @Override
-    public void close() {
     }
 }

@@ -1,10 +1,8 @@
 package cdc.connect;
 
+import java.util.List;
 import java.util.Map;
-import org.apache.kafka.common.config.ConfigDef;
-import org.apache.kafka.connect.data.Struct;
 import org.apache.kafka.connect.source.SourceRecord;
-import org.apache.kafka.connect.transforms.Transformation;
 
 /**
  * Moves the offsets of records within a transaction back to its begin: a task that is killed sends the whole
@@ -16,10 +14,8 @@ import org.apache.kafka.connect.transforms.Transformation;
  * comes before the END of the transaction whose commit it confirms: if it was the batch's last, the END is never sent.
  * Changes that come again have their numbers again, by which readers know them.
  */
-public final class WholeTransactions implements Transformation<SourceRecord> {
+public final class WholeTransactions extends DebeziumTransformation {
 
-    private static final String HEARTBEAT = "io.debezium.connector.common.Heartbeat";
-    private static final String TRANSACTION = "io.debezium.connector.common.TransactionMetadataValue";
     // the keys of Debezium's offsets (its classes PostgresOffsetContext, SourceInfo and TransactionContext)
     private static final String OF_TRANSACTION = "transaction_";
     private static final String ID = OF_TRANSACTION + "id";
@@ -41,14 +37,14 @@ public final class WholeTransactions implements Transformation<SourceRecord> {
         }
         // changed in place: Connect and Debezium keep this map, and confirm to the slot what it says
         Map<String, Object> offset = (Map<String, Object>) sent.sourceOffset();
-        if (isEnd(sent.value())) {
+        if (isEvent(sent.value(), "END")) {
             open = null;
             forgetTransaction(offset);
             return sent;
         }
         Object id = offset.get(ID);
         if (!id.equals(open)) {
-            if (hasName(sent.value(), HEARTBEAT)) {
+            if (isHeartbeat(sent.value())) {
                 // the task began behind a commit: was its END sent? This offset must not say so
                 offset.clear();
                 return null;
@@ -64,8 +60,9 @@ public final class WholeTransactions implements Transformation<SourceRecord> {
     private void moveBack(Map<String, Object> offset) {
         forgetTransaction(offset);
         // Postgres sends whole transactions that commit behind this LSN. Debezium would search them for a change that it
-        // has processed, and keep the LSN of each: without that LSN it takes all
-        offset.keySet().removeIf(key -> key.equals(PROCESSED) || key.equals(AT_LSN) || key.equals(KIND));
+        // has processed, and keep the LSN of each: without that LSN it takes all. Nor does it look then whether the slot
+        // still stands before: that readers miss the END of what began tells of a slot that was made anew
+        offset.keySet().removeAll(List.of(PROCESSED, AT_LSN, KIND));
         offset.put(LSN, before != null ? before : first);
         if (before != null) {
             offset.put(COMMITTED, before);
@@ -77,26 +74,5 @@ public final class WholeTransactions implements Transformation<SourceRecord> {
     private static void forgetTransaction(Map<String, Object> offset) {
         // else its counters would go on where it begins again
         offset.keySet().removeIf(key -> key.startsWith(OF_TRANSACTION));
-    }
-
-    private static boolean isEnd(Object value) {
-        return hasName(value, TRANSACTION) && "END".equals(((Struct) value).getString("status"));
-    }
-
-    private static boolean hasName(Object value, String name) {
-        return value instanceof Struct && name.equals(((Struct) value).schema().name());
-    }
-
-    @Override
-    public ConfigDef config() {
-        return new ConfigDef();
-    }
-
-    @Override
-    public void configure(Map<String, ?> settings) {
-    }
-
-    @Override
-    public void close() {
     }
 }

@@ -6,16 +6,12 @@ commit comes first, nobody sends it any more.
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 
 from cdc.columns.arrays import Mask
 from cdc.columns.netting.ends import Ends, parse_transaction_id
 from cdc.core.position import Lsn
-
-BEGIN: Final = b'{"status":"BEGIN"'
-"""The first bytes of every second message of the transaction topic, which need not be parsed."""
 
 
 class BegunTransactions:
@@ -33,12 +29,12 @@ class BegunTransactions:
         self._passed = set[int]()
         """Those before it that were not ended when another one began."""
 
-    def find_lost(self, values: Sequence[bytes | None], ends: Ends) -> int | None:
+    def find_lost(self, offsets: Sequence[int], values: Sequence[bytes | None], ends: Ends) -> int | None:
         """Take the topic's next messages, and their ENDs; returns the id of a transaction whose END never comes.
 
-        Returns None where there is none. Messages are events (`read_ends`).
+        Returns None where there is none. Every message that is no END is a BEGIN (`read_ends`).
         """
-        begins = np.array([(value or b"").startswith(BEGIN) for value in values], np.bool_)
+        begins = ~np.isin(np.array(offsets, np.int64), ends.offset)
         if self._passed or not self._counts or _has_neighbours(begins, self._last is not None):
             return self._go_through(values, begins, ends)
         # all but the last have ended: one of a million BEGINs is parsed

@@ -121,10 +121,9 @@ class Changes:
 
         The halves of one transaction are then from two captures, and its END counts those of one.
         """
-        order = np.lexsort((self.number, self.tx_id))
-        first, then = order[:-1], order[1:]
-        again = (self.tx_id[first] == self.tx_id[then]) & (self.number[first] == self.number[then])
-        first, then = first[again], then[again]
+        order, is_again = _sort_places(self.tx_id, self.number)
+        again = np.flatnonzero(is_again)
+        first, then = order[again - 1], order[again]
         same = (self.keys.high[first] == self.keys.high[then]) & (self.keys.low[first] == self.keys.low[then])
         return not bool((same & (self.op[first] == self.op[then])).all())
 
@@ -164,11 +163,17 @@ def order_changes(changes: Changes, ranks: Integers) -> Integers:
 
 def _places_once(transactions: Integers, number: Integers) -> Integers:
     """The places of changes in the order of both columns; of those that came again, the first."""
+    order, is_again = _sort_places(transactions, number)
+    return order[~is_again]
+
+
+def _sort_places(transactions: Integers, number: Integers) -> tuple[Integers, Mask]:
+    """The places of changes in the order of both columns, and which of these came before already: those behind it."""
     # lexsort sorts by its last column first
     order: Integers = np.lexsort((number, transactions))
-    again = np.zeros(len(order), np.bool_)
-    again[1:] = (np.diff(transactions[order]) == 0) & (np.diff(number[order]) == 0)
-    return order[~again]
+    is_again = np.zeros(len(order), np.bool_)
+    is_again[1:] = (np.diff(transactions[order]) == 0) & (np.diff(number[order]) == 0)
+    return order, is_again
 
 
 def sort_changes(changes: Changes, ranks: Integers) -> tuple[Integers, bool]:

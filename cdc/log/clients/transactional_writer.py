@@ -187,10 +187,10 @@ class TransactionalWriter:
     def _to_cdc_error(self, error: KafkaError, seconds: float) -> CdcError:
         # once fenced, always fenced, even if later calls report something else
         self._fenced = self._fenced or error.code() in FENCED
-        if self._missing and not self._fenced:
-            # the transaction's error names the partitions that were not added because of this one
-            return no_such_topic(self._log, self._missing)
         if not self._fenced:
+            # the transaction's error names the partitions that were not added because of this one
+            if self._missing:
+                return no_such_topic(self._log, self._missing)
             refused = self._refused
             # the error of an aborted transaction has no reason: the refusal of one of its records has
             found = self._connection.to_cdc_error(refused.error if refused else error)

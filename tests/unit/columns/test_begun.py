@@ -55,7 +55,7 @@ def find_lost(events: Sequence[Event], cuts: set[int]) -> int | None:
     for start, stop in pairwise(places):
         values = [to_value(event) for event in events[start:stop]]
         ends = [at for at, event in enumerate(events[start:stop]) if event.is_end]
-        found = begun.find_lost(values, read_ends("t", ends, [values[at] for at in ends]))
+        found = begun.find_lost(range(len(values)), values, read_ends("t", ends, [values[at] for at in ends]))
         if found is not None:
             return found
     return None
@@ -71,10 +71,10 @@ def test_a_lost_end_is_found_and_no_other(order: tuple[list[Event], int | None],
 def test_a_transaction_that_is_under_way_is_not_lost() -> None:
     begun = BegunTransactions(Lsn(0))
     values = [to_value(Event(1, is_end=False)), to_value(Event(1, is_end=False))]
-    assert begun.find_lost(values, read_ends("t", [], [])) is None
-    assert begun.find_lost([], read_ends("t", [], [])) is None
+    assert begun.find_lost([0, 1], values, read_ends("t", [], [])) is None
+    assert begun.find_lost([], [], read_ends("t", [], [])) is None
     end = to_value(Event(1, is_end=True))
-    assert begun.find_lost([end], read_ends("t", [3], [end])) is None
+    assert begun.find_lost([3], [end], read_ends("t", [3], [end])) is None
 
 
 def test_one_that_the_copy_may_have_is_not_lost() -> None:
@@ -85,4 +85,4 @@ def test_one_that_the_copy_may_have_is_not_lost() -> None:
     for part, lost in ((events, None), (further, 4)):
         values = [to_value(event) for event in part]
         ends = [at for at, event in enumerate(part) if event.is_end]
-        assert begun.find_lost(values, read_ends("t", ends, [values[at] for at in ends])) == lost
+        assert begun.find_lost(range(len(values)), values, read_ends("t", ends, [values[at] for at in ends])) == lost
